@@ -1,0 +1,1 @@
+"""asyncrl: asyncio-native distributed reinforcement learning over Redis streams."""

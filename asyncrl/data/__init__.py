@@ -1,0 +1,45 @@
+"""The nouns: frozen dataclasses over NumPy arrays. No I/O, no event loop, no torch."""
+
+from asyncrl.data.batch import TrajectoryBatch
+from asyncrl.data.failure import FailureReport
+from asyncrl.data.job import JobKind, JobUnit, RolloutJob
+from asyncrl.data.result import EpisodeStats, RolloutResult
+from asyncrl.data.seeds import derive_seed
+from asyncrl.data.spec import (
+    DEFAULT_AGENT,
+    DEFAULT_POLICY,
+    Activation,
+    EnvSpec,
+    HeadKind,
+    PolicySpec,
+    RunSpec,
+    SpaceKind,
+    SpaceSpec,
+    check_name,
+    load_object,
+)
+from asyncrl.data.weights import PolicyWeights, WeightSet
+
+__all__ = [
+    "DEFAULT_AGENT",
+    "DEFAULT_POLICY",
+    "Activation",
+    "EnvSpec",
+    "EpisodeStats",
+    "FailureReport",
+    "HeadKind",
+    "JobKind",
+    "JobUnit",
+    "PolicySpec",
+    "PolicyWeights",
+    "RolloutJob",
+    "RolloutResult",
+    "RunSpec",
+    "SpaceKind",
+    "SpaceSpec",
+    "TrajectoryBatch",
+    "WeightSet",
+    "check_name",
+    "derive_seed",
+    "load_object",
+]

@@ -1,0 +1,170 @@
+"""The trajectory batch: the library's one definition of a transition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from asyncrl.errors import InvalidBatchError
+
+_NO_CUTS = np.zeros((0, 2), np.int32)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrajectoryBatch:
+    """T consecutive steps of B environments under one policy, time-major and contiguous.
+
+    Row t of column b is the transition (obs[t, b], action[t, b]) -> reward[t, b] and the next
+    observation, which is: the row of `final_obs` for (t, b) where the episode ended there
+    (terminated or truncated), else obs[t + 1, b], and last_obs[b] after the last row. A reset is
+    never a transition. One agent's whole episode has B = 1.
+    """
+
+    policy_id: str
+    policy_version: int
+    """Version of the policy that chose every action here."""
+    obs: np.ndarray
+    """[T, B, *observation shape]; uint8 stays uint8, other numbers float32, a discrete observation
+    int64."""
+    action: np.ndarray
+    """[T, B, *action shape], raw: before any clipping. int64 for a discrete space, float32 for a
+    box."""
+    reward: np.ndarray
+    """[T, B] float32."""
+    terminated: np.ndarray
+    """[T, B] bool: the episode reached a terminal state; its value is 0 from there on."""
+    truncated: np.ndarray
+    """[T, B] bool: the episode was cut off (a time limit); bootstrap from `final_obs`. Where both are true it counts as
+    terminated."""
+    last_obs: np.ndarray
+    """[B, *observation shape]: what follows the last row, to bootstrap from. After a cut: the next
+    episode's first."""
+    final_obs: np.ndarray
+    """[K, *observation shape]: last observation of each of the K episodes that ended in this
+    batch."""
+    final_index: np.ndarray = field(default_factory=_NO_CUTS.copy)
+    """[K, 2] int32: the (t, b) each row of `final_obs` belongs to, in ascending order."""
+    extras: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    """What the policy recorded while acting, [T, B, ...] each; ``"log_prob"`` [T, B] float32 where
+    actions are drawn."""
+    agent_id: str = ""
+    """Whose steps these are in a multi-agent scenario."""
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return self.obs.shape[0]
+
+    @property
+    def width(self) -> int:
+        """B."""
+        return self.obs.shape[1]
+
+    @property
+    def transitions(self) -> int:
+        """T * B."""
+        return self.steps * self.width
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays = (
+            self.obs,
+            self.action,
+            self.reward,
+            self.last_obs,
+            self.final_obs,
+            *self.extras.values(),
+        )
+        return (
+            sum(a.nbytes for a in arrays)
+            + self.terminated.nbytes
+            + self.truncated.nbytes
+            + self.final_index.nbytes
+        )
+
+    def next_obs(self) -> np.ndarray:
+        """Return [T, B, *observation shape]: the true successor of every step, the episode's last
+        one at its end."""
+        following = np.concatenate([self.obs[1:], self.last_obs[None]])
+        if len(self.final_index):
+            following[self.final_index[:, 0], self.final_index[:, 1]] = self.final_obs
+        return following
+
+    def validate(self) -> None:
+        """Raise `InvalidBatchError` naming the array and the place unless shapes, dtypes and
+        numbers are sound."""
+        if self.obs.ndim < 2 or self.steps == 0 or self.width == 0:
+            raise self._invalid("obs", f"shape {self.obs.shape} is not [T >= 1, B >= 1, ...]")
+        lead, item = self.obs.shape[:2], self.obs.shape[2:]
+        dtypes = {"reward": np.float32, "terminated": np.bool_, "truncated": np.bool_}
+        for name, dtype in dtypes.items():
+            array: np.ndarray = getattr(self, name)
+            if array.shape != lead:
+                raise self._invalid(name, f"shape {array.shape} is not [T, B] = {lead}")
+            if array.dtype != dtype:
+                raise self._invalid(name, f"dtype {array.dtype} is not {np.dtype(dtype).name}")
+        for name, array in {"action": self.action, **self.extras}.items():
+            if array.shape[:2] != lead:
+                raise self._invalid(
+                    name, f"shape {array.shape} does not start with [T, B] = {lead}"
+                )
+        if self.last_obs.shape != (self.width, *item):
+            raise self._invalid(
+                "last_obs", f"shape {self.last_obs.shape} is not [B, ...] = {(self.width, *item)}"
+            )
+        for name in ("last_obs", "final_obs"):
+            if getattr(self, name).dtype != self.obs.dtype:
+                raise self._invalid(
+                    name, f"dtype {getattr(self, name).dtype} is not that of obs, {self.obs.dtype}"
+                )
+        self._validate_cuts(item)
+        for name, array in self._floats().items():
+            self._check_finite(name, array)
+
+    def _validate_cuts(self, item: tuple[int, ...]) -> None:
+        if self.final_index.dtype != np.int32 or self.final_index.shape != (len(self.final_obs), 2):
+            raise self._invalid(
+                "final_index",
+                f"{self.final_index.dtype} {self.final_index.shape} is not int32 [K, 2], K = {len(self.final_obs)}",
+            )
+        if self.final_obs.shape[1:] != item:
+            raise self._invalid(
+                "final_obs", f"shape {self.final_obs.shape} is not [K, ...] = {('K', *item)}"
+            )
+        ends = np.argwhere(self.terminated | self.truncated)
+        if not np.array_equal(ends, self.final_index):
+            raise self._invalid(
+                "final_index", "does not name exactly the steps at which an episode ended, in order"
+            )
+
+    def _floats(self) -> dict[str, np.ndarray]:
+        named = {
+            "obs": self.obs,
+            "action": self.action,
+            "reward": self.reward,
+            "last_obs": self.last_obs,
+        }
+        named |= {"final_obs": self.final_obs, **self.extras}
+        return {name: array for name, array in named.items() if array.dtype.kind in "fc"}
+
+    def _check_finite(self, name: str, array: np.ndarray) -> None:
+        finite = np.isfinite(array)
+        if finite.all():
+            return
+        place = tuple(int(i) for i in np.argwhere(~finite)[0])
+        if name == "final_obs":
+            where = (
+                f"step {self.final_index[place[0], 0]}, environment {self.final_index[place[0], 1]}"
+            )
+        elif name == "last_obs":
+            where = f"after the last step, environment {place[0]}"
+        else:
+            where = f"step {place[0]}, environment {place[1]}"
+        raise self._invalid(name, f"{array[place]} at {where}")
+
+    def _invalid(self, name: str, problem: str) -> InvalidBatchError:
+        whose = f" of agent {self.agent_id!r}" if self.agent_id else ""
+        return InvalidBatchError(f"policy {self.policy_id!r}{whose}: {name}: {problem}")

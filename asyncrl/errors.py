@@ -1,0 +1,154 @@
+"""Every exception asyncrl raises on purpose, as one tree.
+
+    AsyncRLError
+    ├── ConfigError (ValueError)         an option or argument is wrong; the message names field, value and fix
+    ├── MissingExtraError (ImportError)  an optional package is not installed; names the extra
+    ├── WireError                        bytes that are not a valid asyncrl message
+    ├── InvalidBatchError                a trajectory batch with wrong shapes, dtypes or non-finite numbers
+    ├── EnvironmentFailure               the user's environment raised; carries its own traceback
+    ├── RolloutFailed                    a rollout job failed on an actor, for good
+    ├── WaitTimeout (TimeoutError)       a wait passed its deadline; names what was waited for
+    ├── CheckpointError                  a checkpoint cannot be written, read or verified
+    └── BrokerError
+        ├── BrokerUnavailable (ConnectionError)   Redis cannot be reached (any more)
+        ├── BrokerRefused                         Redis answered, and said no (password, permissions, settings)
+        ├── EmbeddedServerError                   the bundled server did not start or died
+        ├── RunNotFound                           no such run on this server
+        ├── RunMismatch                           the run on the server is of another kind
+        ├── RunStateLost                          the run's keys vanished while it ran
+        └── Fenced                                a newer learner took the run over
+
+Errors of other libraries are translated into these at the boundary of the one package that uses that library.
+"""
+
+from __future__ import annotations
+
+
+class AsyncRLError(Exception):
+    """Base of all errors raised by asyncrl. Catch this to catch them all."""
+
+
+class ConfigError(AsyncRLError, ValueError):
+    """An option or argument is wrong.
+
+    Attributes:
+        field: Name of the option, as the user wrote it.
+        value: What was given.
+        fix: What to do about it, as an imperative sentence without a full stop.
+    """
+
+    def __init__(self, field: str, value: object, problem: str, fix: str) -> None:
+        super().__init__(f"{field}={value!r}: {problem}; {fix}")
+        self.field = field
+        self.value = value
+        self.fix = fix
+
+
+class MissingExtraError(AsyncRLError, ImportError):
+    """A package of an optional extra is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs {package}, which is not installed; run: pip install 'asyncrl[{extra}]'"
+        )
+        self.package = package
+        self.extra = extra
+
+
+class WireError(AsyncRLError):
+    """Bytes that are not a valid asyncrl message: malformed, truncated, hostile, or of another version."""
+
+
+class InvalidBatchError(AsyncRLError):
+    """A trajectory batch whose arrays have wrong shapes or dtypes, or hold non-finite numbers."""
+
+
+class EnvironmentFailure(AsyncRLError):
+    """The user's environment, or a callback of the user's trajectory, raised.
+
+    Attributes:
+        where: What was being done, for example ``"step 37 of environment 3"``.
+        traceback: The environment's own traceback, formatted.
+    """
+
+    def __init__(self, where: str, cause: str, traceback: str) -> None:
+        super().__init__(f"{where}: {cause}")
+        self.where = where
+        self.cause = cause
+        self.traceback = traceback
+
+    def __reduce__(self) -> tuple[type[EnvironmentFailure], tuple[str, str, str]]:
+        return type(self), (self.where, self.cause, self.traceback)
+
+
+class RolloutFailed(AsyncRLError):
+    """Rollout jobs failed on every attempt, so that waiting longer cannot help.
+
+    Attributes:
+        traceback: The traceback of the last attempt, as the actor reported it ("" when the actor just died).
+    """
+
+    def __init__(self, message: str, traceback: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback
+
+
+class WaitTimeout(AsyncRLError, TimeoutError):
+    """A wait passed its deadline."""
+
+    def __init__(self, waited_for: str, seconds: float, hint: str) -> None:
+        super().__init__(f"waited {seconds:.1f} s for {waited_for}; {hint}")
+        self.waited_for = waited_for
+        self.seconds = seconds
+
+
+class CheckpointError(AsyncRLError):
+    """A checkpoint cannot be written, read or verified."""
+
+
+class BrokerError(AsyncRLError):
+    """Base of what can go wrong between asyncrl and Redis."""
+
+
+class BrokerUnavailable(BrokerError, ConnectionError):
+    """Redis cannot be reached. The message names host and port and what to try, never a password."""
+
+
+class BrokerRefused(BrokerError):
+    """Redis answered and refused: wrong password, missing permission, or unusable settings."""
+
+
+class EmbeddedServerError(BrokerError):
+    """The bundled server did not start, or died. The message carries the end of its log."""
+
+
+class RunNotFound(BrokerError):
+    """There is no run of this name on the server."""
+
+
+class RunMismatch(BrokerError):
+    """The run on the server speaks another protocol or trains something else."""
+
+
+class RunStateLost(BrokerError):
+    """The run's keys vanished while it was running (flushed, evicted, or a restart without persistence)."""
+
+
+class Fenced(BrokerError):
+    """A newer learner has taken the run over, so this one may change nothing any more.
+
+    Attributes:
+        generation: The generation this learner holds.
+        newer: The generation that replaced it.
+        owner: Host and pid of the newer learner, where known.
+    """
+
+    def __init__(self, generation: int, newer: int, owner: str = "") -> None:
+        by = f" by {owner}" if owner else ""
+        super().__init__(
+            f"generation {generation} of this run was taken over{by} (generation {newer}); "
+            "only one learner may drive a run, so this one stops"
+        )
+        self.generation = generation
+        self.newer = newer
+        self.owner = owner
