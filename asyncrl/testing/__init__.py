@@ -1,0 +1,1 @@
+"""Pytest plugin and stand-ins for testing systems built on asyncrl."""

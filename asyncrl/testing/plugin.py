@@ -1,0 +1,1 @@
+"""Fixtures for tests that talk to a real server."""
