@@ -1,0 +1,112 @@
+"""Logs of the command line: one line an event, with run, actor and job.
+
+The library itself only ever gets loggers; `configure_logging` is for whoever owns the process.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping, MutableMapping
+from datetime import datetime
+from typing import Any, TextIO
+
+from asyncrl.errors import ConfigError
+from asyncrl.metrics.text import one_line
+
+_FIELDS = ("run", "actor", "job")
+_LEVELS = ("debug", "info", "warning", "error", "critical")
+
+
+class ContextLogger(logging.LoggerAdapter[logging.Logger]):
+    """A logger whose lines name the run, actor and job they are about."""
+
+    def __init__(self, logger: logging.Logger, context: Mapping[str, str]) -> None:
+        super().__init__(logger, dict(context))
+        self.context = dict(context)
+
+    def process(
+        self, msg: Any, kwargs: MutableMapping[str, Any]
+    ) -> tuple[Any, MutableMapping[str, Any]]:
+        """Add the context to a record's fields; what a call gives itself in `extra` goes first."""
+        return msg, {**kwargs, "extra": {**self.context, **(kwargs.get("extra") or {})}}
+
+
+def bind(
+    logger: logging.Logger | ContextLogger, *, run: str = "", actor: str = "", job: str = ""
+) -> ContextLogger:
+    """A logger whose lines carry these fields, besides those that `logger` carries already."""
+    base, context = (
+        (logger.logger, logger.context) if isinstance(logger, ContextLogger) else (logger, {})
+    )
+    given = {"run": run, "actor": actor, "job": job}
+    return ContextLogger(base, {**context, **{name: text for name, text in given.items() if text}})
+
+
+class LineFormatter(logging.Formatter):
+    """Formats a record as one line.
+
+    Such as ``03:37:13.123 WARNING actor.worker run=cartpole actor=a1 job=7: lost the server``.
+
+    An exception is named at the end of the line, for example ``[ValueError: boom]``; with
+    `tracebacks` its traceback follows on lines of its own.
+    """
+
+    def __init__(self, *, tracebacks: bool = False) -> None:
+        super().__init__()
+        self._tracebacks = tracebacks
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without a newline at its end."""
+        when = datetime.fromtimestamp(record.created).astimezone()
+        head = [f"{when:%H:%M:%S}.{int(record.msecs):03d}", record.levelname]
+        head.append(record.name.removeprefix("asyncrl."))
+        head += [f"{name}={text}" for name in _FIELDS if (text := getattr(record, name, ""))]
+        line = one_line(f"{' '.join(head)}: {record.getMessage()}")
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            line += one_line(f" [{type(error).__name__}: {error}]")
+            if self._tracebacks and record.exc_info:
+                line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """Ours, so that configuring again replaces it.
+
+    Without a stream of its own it writes to the standard error of the moment, which a live console
+    redirects to above itself.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        super().__init__(stream if stream is not None else sys.stderr)
+        self._follow = stream is None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._follow:
+            self.stream = sys.stderr
+        super().emit(record)
+
+
+def configure_logging(level: str = "warning", stream: TextIO | None = None) -> None:
+    """Let asyncrl's loggers write to `stream` from `level` on; called again, it starts over.
+
+    For programs only: a library leaves handlers to the process it is part of.
+
+    Args:
+        level: ``debug`` (with tracebacks), ``info``, ``warning``, ``error`` or ``critical``.
+        stream: Where to; None is standard error.
+
+    Raises:
+        ConfigError: when there is no such level.
+    """
+    if level.lower() not in _LEVELS:
+        raise ConfigError("log_level", level, "no such level", f"give one of {', '.join(_LEVELS)}")
+    handler = _Handler(stream)
+    handler.setFormatter(LineFormatter(tracebacks=level.lower() == "debug"))
+    logger = logging.getLogger("asyncrl")
+    for old in [old for old in logger.handlers if isinstance(old, _Handler)]:
+        logger.removeHandler(old)
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    logger.propagate = False
