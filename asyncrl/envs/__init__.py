@@ -1,0 +1,21 @@
+"""Environments: made from data, stepped side by side, checked at their edge.
+
+The one door to Gymnasium.
+"""
+
+from asyncrl.envs.batch import EnvBatch, StepBatch
+from asyncrl.envs.build import EnvDescription, describe, make_env_batch
+from asyncrl.envs.episodes import EpisodeTracker
+from asyncrl.envs.make import make_env
+from asyncrl.envs.spaces import space_spec
+
+__all__ = [
+    "EnvBatch",
+    "EnvDescription",
+    "EpisodeTracker",
+    "StepBatch",
+    "describe",
+    "make_env",
+    "make_env_batch",
+    "space_spec",
+]

@@ -1,0 +1,113 @@
+"""From an `EnvSpec` to environments that step side by side, and to their spaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import gymnasium
+from gymnasium.vector import VectorEnv
+
+from asyncrl.data import EnvSpec, SpaceSpec
+from asyncrl.envs.batch import EnvBatch
+from asyncrl.envs.closing import close_within
+from asyncrl.envs.make import AnyEnv, resolve
+from asyncrl.envs.plain import PlainBatch
+from asyncrl.envs.spaces import space_spec
+from asyncrl.envs.vector import VectorBatch
+from asyncrl.envs.workers import close_vector
+from asyncrl.errors import ConfigError
+
+_CLOSE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvDescription:
+    """What must be known of an environment before policies can be shaped."""
+
+    observation: SpaceSpec
+    action: SpaceSpec
+    max_episode_steps: int | None
+    """The time limit of an episode in steps, None where none is declared."""
+
+
+def describe(spec: EnvSpec) -> EnvDescription:
+    """Make one environment, read its spaces and close it.
+
+    Raises:
+        ConfigError: The environment is unknown, or a space is neither Box nor Discrete.
+        EnvironmentFailure: Making it raised.
+    """
+    made = resolve(spec)(1)
+    try:
+        spaces: Any = made
+        single = "single_" if isinstance(made, VectorEnv) else ""
+        observation = getattr(spaces, f"{single}observation_space")
+        action = getattr(spaces, f"{single}action_space")
+        return EnvDescription(
+            observation=space_spec(observation, "observation space"),
+            action=space_spec(action, "action space"),
+            max_episode_steps=_time_limit(made),
+        )
+    finally:
+        _close([made])
+
+
+def make_env_batch(spec: EnvSpec, num_envs: int) -> EnvBatch:
+    """Make `num_envs` environments that step side by side.
+
+    They are plain environments stepped in turn; a factory may instead return one `VectorEnv` of
+    that many (it is told by a keyword argument `num_envs`, if it has one).
+
+    Raises:
+        ConfigError: The environment is unknown, has an unsupported space or autoreset mode, or the
+            `VectorEnv` is of another width.
+        EnvironmentFailure: Making one raised; those already made are closed.
+    """
+    if num_envs < 1:
+        raise ConfigError("num_envs", num_envs, "at least one is stepped", "give 1 or more")
+    maker = resolve(spec)
+    made: list[AnyEnv] = [maker(num_envs)]
+    try:
+        first = made[0]
+        if isinstance(first, VectorEnv):
+            return _vector_batch(spec, first, num_envs)
+        made += [maker(num_envs) for _ in range(num_envs - 1)]
+        return PlainBatch([env for env in made if isinstance(env, gymnasium.Env)])
+    except BaseException:
+        _close(made)
+        raise
+
+
+def _vector_batch(spec: EnvSpec, envs: VectorEnv[Any, Any, Any], num_envs: int) -> VectorBatch:
+    if envs.num_envs != num_envs:
+        raise ConfigError(
+            "num_envs",
+            num_envs,
+            f"{spec.env!r} makes a vectorised environment of {envs.num_envs}",
+            f"ask for {envs.num_envs}, or give the factory a parameter num_envs",
+        )
+    return VectorBatch(envs)
+
+
+def _time_limit(made: AnyEnv) -> int | None:
+    declared = made.spec.max_episode_steps if made.spec is not None else None
+    if declared is None and isinstance(made, gymnasium.Env):
+        env: Any = made
+        while isinstance(env, gymnasium.Wrapper):
+            if isinstance(env, gymnasium.wrappers.TimeLimit):
+                return int(cast("Any", env)._max_episode_steps)
+            env = cast("Any", env).env
+    return declared
+
+
+def _close(made: list[AnyEnv]) -> None:
+    closers = {
+        f"environment {b}": env.close
+        for b, env in enumerate(made)
+        if isinstance(env, gymnasium.Env)
+    }
+    close_within(closers, _CLOSE_SECONDS)
+    for env in made:
+        if isinstance(env, VectorEnv):
+            close_vector(env, _CLOSE_SECONDS)
