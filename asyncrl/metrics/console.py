@@ -73,7 +73,7 @@ class ConsoleSink(GuardedSink):
             self._view.line(_stamp(self._now()), self._once(event, line))
 
     def _once(self, event: Event, line: Line) -> Line:
-        """The line, without a traceback that was shown before: failing environments repeat theirs."""
+        """The line, less a traceback that was shown before: failing environments repeat theirs."""
         if not line.detail:
             return line
         if line.detail in self._tracebacks and not (isinstance(event, JobFailed) and event.dead):

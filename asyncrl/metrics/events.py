@@ -32,7 +32,7 @@ class Progress:
     episodes: int = 0
     """Training episodes finished."""
     mean_return: float | None = None
-    """Mean return of the last training episodes (100 unless set otherwise); None before the first."""
+    """Mean return of the last (100, say) training episodes; None before the first has ended."""
     mean_length: float | None = None
     """Mean length in steps of the same episodes."""
     eval_return: float | None = None

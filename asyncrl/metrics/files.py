@@ -56,9 +56,9 @@ class JsonlSink(GuardedSink):
 class CsvSink(GuardedSink):
     """Each `Progress` as one row: its fields, then one column for each loss, metric and counter.
 
-    Those columns are called ``losses.<name>``, ``env_metrics.<name>``, ``counters.<name>``; an unknown
-    value is an empty cell. When a name turns up that has no column yet, the file is
-    written anew with one more column (and replaced in one step); up to `MAX_COLUMNS` of them.
+    Those columns are called ``losses.<name>``, ``env_metrics.<name>``, ``counters.<name>``; an
+    unknown value is an empty cell. When a name turns up that has no column yet, the file is written
+    anew with one more column (and replaced in one step); up to `MAX_COLUMNS` of them.
 
     Args:
         path: The file, made with its folders at the first progress, and appended to when it exists.
@@ -125,6 +125,8 @@ def _csv_row(cells: list[str]) -> bytes:
 def _open_whole_lines(path: Path) -> BinaryIO:
     """Open `path` to append to, less the unfinished line that a killed process may have left."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        return path.open("ab")  # a pipe or a device has no end to look at
     file = path.open("a+b")
     size = file.seek(0, io.SEEK_END)
     start = file.seek(max(0, size - _TAIL))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import TextIO
 
+from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -17,9 +21,13 @@ from rich.text import Text
 from asyncrl.metrics.events import Progress
 from asyncrl.metrics.text import Line, Tone, duration, lag, number, one_line
 
+REDRAW_SECONDS = 0.5
+"""Time between two redraws."""
+
 STALE_SECONDS = 10.0
 """Silence after which the display says how old its numbers are."""
 
+_LABEL = 7
 _STYLES: dict[Tone, str] = {
     "good": "green",
     "plain": "",
@@ -49,46 +57,68 @@ class LiveView:
         width: int | None = None,
     ) -> None:
         self._clock = clock
+        self._born = clock()
+        self._shown: tuple[Progress, float] | None = None
+        self._stop = threading.Event()
+        self._redrawer = threading.Thread(target=self._redraw, name="asyncrl-console", daemon=True)
         self._console = Console(file=file, force_terminal=True, width=width, highlight=False)
         self._live = Live(
             console=self._console,
             get_renderable=self.render,
-            refresh_per_second=2,
+            auto_refresh=False,
             redirect_stdout=sys.stdout.isatty(),
             redirect_stderr=sys.stderr.isatty(),
         )
-        self._shown: tuple[Progress, float] | None = None
 
     def progress(self, progress: Progress) -> None:
         """Show these numbers from the next redraw on."""
         self._shown = (progress, self._clock())
-        if not self._live.is_started:
-            self._live.start(refresh=True)
+        self._start()
 
     def line(self, when: str, line: Line) -> None:
         """Print a line above the panel, its detail indented below it."""
-        self._console.print(Text.assemble((when, "dim"), " ", (line.text, _STYLES[line.tone])))
-        for detail in line.detail.split("\n") if line.detail else ():
-            self._console.print(Text("    " + detail, style="red" if line.tone == "bad" else ""))
+        self._start()
+        style = _STYLES[line.tone]
+        text = Text.assemble((when, "dim"), " ", (line.text, style))
+        if line.detail:
+            detail = Text(line.detail, style="red" if line.tone == "bad" else "")
+            self._console.print(Group(text, Padding(detail, (0, 0, 0, 4))))
+        else:
+            self._console.print(text)
 
     def close(self) -> None:
         """Draw the last numbers once more, leave them standing, and give the terminal back."""
+        if self._shown is None:
+            self._live.transient = True
+        else:
+            self._shown = (self._shown[0], self._clock())
+        self._stop.set()
+        if self._redrawer.is_alive():
+            self._redrawer.join(timeout=1.0)
         self._live.stop()
+
+    def _start(self) -> None:
+        if not self._live.is_started:
+            self._live.start(refresh=True)
+            self._redrawer.start()
+
+    def _redraw(self) -> None:
+        # A terminal that went away is reported by the next event, not by this thread.
+        with contextlib.suppress(OSError, ValueError):
+            while not self._stop.wait(REDRAW_SECONDS):
+                self._live.refresh()
 
     def render(self) -> RenderableType:
         """The panel as it is now."""
         if self._shown is None:
-            return Text("waiting for the first results", style="dim")
+            waited = duration(self._clock() - self._born)
+            return Text(f"waiting for the first results  {waited}", style="dim")
         progress, since = self._shown
         age = max(0.0, self._clock() - since)
-        rows = Table.grid(padding=(0, 2))
-        rows.add_column(style="dim", no_wrap=True)
-        rows.add_column(no_wrap=True, overflow="ellipsis")
-        for label, text in _rows(progress):
-            rows.add_row(label, text)
+        title = f"asyncrl  {one_line(progress.run)}  generation {progress.generation}"
         return Panel(
-            Group(_head(progress, age), _bar(progress), rows),
-            title=Text(f"asyncrl  {one_line(progress.run)}", style="bold"),
+            Group(_head(progress, age), _numbers(progress), _named(progress)),
+            title=Text(title, style="bold"),
             title_align="left",
             border_style="dim",
             padding=(0, 1),
@@ -96,80 +126,75 @@ class LiveView:
 
 
 def _head(progress: Progress, age: float) -> Table:
-    """Steps, rate and time, at both ends of one line."""
-    head = Table.grid(expand=True)
-    head.add_column(no_wrap=True, overflow="ellipsis")
-    head.add_column(no_wrap=True, justify="right")
+    """Steps, rate and time at both ends of one line, above a bar."""
+    ends = Table.grid(expand=True, padding=(0, 1))
+    ends.add_column(no_wrap=True, overflow="ellipsis")
+    ends.add_column(no_wrap=True, justify="right")
     rate = "-" if progress.steps_per_second is None else f"{progress.steps_per_second:,.0f}"
-    share = progress.env_steps / max(1, progress.total_steps)
+    percent = min(100, 100 * progress.env_steps // max(1, progress.total_steps))
     steps = Text.assemble(
         (f"{progress.env_steps:,}", "bold"),
-        f" / {progress.total_steps:,} steps  {min(1.0, share):.0%}",
+        f" / {progress.total_steps:,} steps  {percent}%",
         (f"  {rate}/s", "cyan"),
     )
-    clock = Text(f"{duration(progress.seconds + age)}  ETA {duration(progress.eta_seconds)}")
     if age >= STALE_SECONDS:
-        clock = Text(f"nothing new for {duration(age)}  ", style="yellow").append_text(clock)
-    head.add_row(steps, clock)
+        times = Text(f"nothing new for {duration(age)}", style="yellow")
+    else:
+        times = Text(f"ETA {duration(progress.eta_seconds)}")
+    ends.add_row(steps, times.append(f"  {duration(progress.seconds + age)}", style="bold"))
+    head = Table.grid(expand=True)
+    head.add_row(ends)
+    head.add_row(
+        ProgressBar(
+            total=max(1, progress.total_steps),
+            completed=min(progress.env_steps, progress.total_steps),
+            complete_style="cyan",
+            finished_style="green",
+        )
+    )
     return head
 
 
-def _bar(progress: Progress) -> ProgressBar:
-    return ProgressBar(
-        total=max(1, progress.total_steps),
-        completed=min(progress.env_steps, progress.total_steps),
-        complete_style="cyan",
-        finished_style="green",
+def _numbers(progress: Progress) -> Table:
+    """Values with their units, in columns that line up from row to row."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(style="dim", min_width=_LABEL, no_wrap=True)
+    for _ in range(4):
+        grid.add_column(style="bold", justify="right", min_width=6, no_wrap=True)
+        grid.add_column(no_wrap=True, min_width=8)
+    grid.add_row(
+        *("return", number(progress.mean_return), "mean"),
+        *(number(progress.eval_return), "evaluation"),
+        *(number(progress.mean_length), "length"),
+        *(f"{progress.episodes:,}", "episodes"),
     )
+    grid.add_row(
+        *("learner", f"{progress.updates:,}", "updates"),
+        *(f"{progress.policy_version:,}", "version"),
+        *(lag(progress), "lag"),
+    )
+    grid.add_row(
+        *("actors", f"{progress.actors:,}", "alive"),
+        *(f"{progress.queued_jobs:,}", "queued"),
+        *(f"{progress.waiting_results:,}", "waiting"),
+    )
+    return grid
 
 
-def _rows(progress: Progress) -> Iterable[tuple[str, Text]]:
-    yield (
-        "return",
-        _cells(
-            (number(progress.mean_return), "mean"),
-            (number(progress.eval_return), "evaluation"),
-            (number(progress.mean_length), "steps an episode"),
-            (f"{progress.episodes:,}", "episodes"),
-        ),
-    )
-    yield (
-        "learner",
-        _cells(
-            (f"{progress.updates:,}", "updates"),
-            (f"{progress.policy_version:,}", "weight sets"),
-            (lag(progress), "lag mean/max"),
-            (f"{progress.generation}", "generation"),
-        ),
-    )
-    yield (
-        "actors",
-        _cells(
-            (f"{progress.actors}", "alive"),
-            (f"{progress.queued_jobs}", "jobs queued"),
-            (f"{progress.waiting_results}", "results waiting"),
-        ),
-    )
-    yield from _named("losses", progress.losses)
-    yield from _named("env", progress.env_metrics)
+def _named(progress: Progress) -> Table:
+    """What the algorithm and the environments call by names of their own, and what went wrong."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(style="dim", min_width=_LABEL, no_wrap=True)
+    grid.add_column()
+    for label, values in (("losses", progress.losses), ("env", progress.env_metrics)):
+        if values:
+            cells = [
+                Text.assemble((f"{one_line(name)} ", "dim"), number(value))
+                for name, value in values.items()
+            ]
+            grid.add_row(label, Columns(cells, padding=(0, 2)))
     counted = {name: count for name, count in progress.counters.items() if count}
     if counted:
         items = "  ".join(f"{one_line(name)} {count:,}" for name, count in counted.items())
-        yield "counted", Text(items, style="yellow")
-
-
-def _cells(*cells: tuple[str, str]) -> Text:
-    """Values with their units, in columns that line up from row to row."""
-    text = Text()
-    for index, (value, unit) in enumerate(cells):
-        text.append(f"{value:>7}" if index == 0 else f"{value:>8}", style="bold")
-        text.append(f" {unit:<11}" if index < len(cells) - 1 else f" {unit}")
-    return text
-
-
-def _named(label: str, values: Mapping[str, float]) -> Iterable[tuple[str, Text]]:
-    if values:
-        text = Text()
-        for name, value in values.items():
-            text.append(f"{one_line(name)} ", style="dim").append(f"{number(value)}  ")
-        yield label, text
+        grid.add_row("counted", Text(items, style="yellow"))
+    return grid

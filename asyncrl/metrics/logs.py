@@ -62,12 +62,13 @@ class LineFormatter(logging.Formatter):
         head = [f"{when:%H:%M:%S}.{int(record.msecs):03d}", record.levelname]
         head.append(record.name.removeprefix("asyncrl."))
         head += [f"{name}={text}" for name in _FIELDS if (text := getattr(record, name, ""))]
-        line = one_line(f"{' '.join(head)}: {record.getMessage()}")
+        text = f"{' '.join(head)}: {record.getMessage()}"
         error = record.exc_info[1] if record.exc_info else None
-        if error is not None:
-            line += one_line(f" [{type(error).__name__}: {error}]")
-            if self._tracebacks and record.exc_info:
-                line += "\n" + self.formatException(record.exc_info)
+        if error is None or record.exc_info is None:
+            return one_line(text)
+        line = one_line(f"{text} [{type(error).__name__}: {error}]")
+        if self._tracebacks:
+            line += "\n" + self.formatException(record.exc_info)
         return line
 
 

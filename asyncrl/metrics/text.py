@@ -46,7 +46,7 @@ class Line:
 
 
 def printable(text: str) -> str:
-    r"""`text` with control characters made visible (``\x1b``): a remote actor steers no terminal."""
+    r"""`text`, control characters made visible (``\x1b``): a remote actor steers no terminal."""
     return text.translate(_CONTROLS_BUT_NEWLINE)
 
 
@@ -102,14 +102,14 @@ def progress_line(progress: Progress, width: int | None = None) -> str:
     rate = "-" if progress.steps_per_second is None else f"{progress.steps_per_second:,.0f}"
     columns = [
         (0, f"{done:>{len(total)}}/{total} steps"),
-        (2, f"{rate:>6}/s"),
-        (0, f"return {number(progress.mean_return):>6}"),
-        (1, f"eval {number(progress.eval_return):>6}"),
-        (6, f"updates {progress.updates:<5}"),
+        (2, f"{rate:>5}/s"),
+        (0, f"return {number(progress.mean_return):>5}"),
+        (1, f"eval {number(progress.eval_return):>5}"),
+        (6, f"updates {progress.updates:<4}"),
         (5, f"lag {lag(progress):<5}"),
-        (3, f"actors {progress.actors}"),
+        (4, f"actors {progress.actors}"),
         (7, f"queue {progress.queued_jobs:<2}"),
-        (4, f"eta {duration(progress.eta_seconds)}"),
+        (3, f"eta {duration(progress.eta_seconds)}"),
     ]
     while width is not None and len("  ".join(text for _, text in columns)) > width:
         least = max(columns)
