@@ -1,0 +1,58 @@
+"""Bytes to and from Redis: jobs, results, weights, presence, and the ledger that proves them."""
+
+from asyncrl.broker.broker import Broker, connect
+from asyncrl.broker.config import BrokerConfig
+from asyncrl.broker.events import EventLog
+from asyncrl.broker.jobs import JobQueue
+from asyncrl.broker.ledger import Ledger
+from asyncrl.broker.nouns import (
+    ActorPresence,
+    Beat,
+    BeatReply,
+    Begun,
+    Completed,
+    DeadJob,
+    Event,
+    PendingJob,
+    Published,
+    Reassigned,
+    ReassignStatus,
+    ResultEntry,
+    RunInfo,
+    Submitted,
+    TakenJob,
+    Version,
+)
+from asyncrl.broker.presence import Presence
+from asyncrl.broker.results import ResultStream
+from asyncrl.broker.urls import redact
+from asyncrl.broker.weights import WeightStore
+
+__all__ = [
+    "ActorPresence",
+    "Beat",
+    "BeatReply",
+    "Begun",
+    "Broker",
+    "BrokerConfig",
+    "Completed",
+    "DeadJob",
+    "Event",
+    "EventLog",
+    "JobQueue",
+    "Ledger",
+    "PendingJob",
+    "Presence",
+    "Published",
+    "ReassignStatus",
+    "Reassigned",
+    "ResultEntry",
+    "ResultStream",
+    "RunInfo",
+    "Submitted",
+    "TakenJob",
+    "Version",
+    "WeightStore",
+    "connect",
+    "redact",
+]

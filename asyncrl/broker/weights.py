@@ -1,0 +1,150 @@
+"""Published weights: one set is the newest, and it only ever gets newer."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import Any
+
+import anyio
+
+from asyncrl.broker import scripts
+from asyncrl.broker.client import milliseconds
+from asyncrl.broker.nouns import Published, Version
+from asyncrl.broker.session import Session, as_text, as_version
+from asyncrl.errors import ConfigError, WaitTimeout
+
+_POLL_SECONDS = (0.02, 0.5)
+"""First and longest delay between looks for weights that were announced."""
+
+
+class WeightStore:
+    """The newest weights, and a few older sets for actors that are amid fetching them."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def publish(self, weight_version: int, payload: bytes, generation: int) -> Published:
+        """Make `payload` the newest weights.
+
+        Args:
+            weight_version: Greater than all published before, by older generations too.
+            payload: The encoded weight set; uploaded in parts of `weights_part` bytes.
+            generation: The learner's.
+
+        Raises:
+            Fenced: A newer learner took the run over; nothing was changed.
+            ConfigError: `weight_version` is not newer than the newest one, which stays.
+        """
+        digest = hashlib.sha256(payload).hexdigest()
+        await self._session.call(scripts.CHECK, generation=generation)
+        part_keys = await self._upload(generation, weight_version, payload)
+        while True:
+            before = await self._history()
+            entry = f"{generation}:{weight_version}:{len(part_keys)}"
+            history = [*before, entry]
+            keep = self._session.config.keep_versions
+            retired = [key for old in history[:-keep] for key in self._parts(old)]
+            reply = await self._session.call(
+                scripts.PUBLISH,
+                *(
+                    weight_version,
+                    digest,
+                    len(payload),
+                    " ".join(before),
+                    " ".join(history[-keep:]),
+                ),
+                *(milliseconds(self._session.config.weights_ttl), len(part_keys)),
+                keys=[*part_keys, *retired],
+                generation=generation,
+            )
+            match reply[0]:
+                case "NOPART":
+                    await self._upload(generation, weight_version, payload)
+                case "RETRY":
+                    continue
+                case "OLD":
+                    raise ConfigError(
+                        "weight_version",
+                        weight_version,
+                        f"version {int(reply[2])} of generation {int(reply[1])} was published already",
+                        "go on counting from RunInfo.weights",
+                    )
+                case status:
+                    return Published(status)
+
+    async def pointer(self) -> Version | None:
+        """Return (generation, version) of the newest weights; None before the first."""
+        found = await self._pointer()
+        return as_version(found[0], found[1])
+
+    async def fetch(self, minimum: Version = (0, 0)) -> bytes:
+        """Return the payload of the newest weights, whole and verified by its SHA-256.
+
+        Raises:
+            WaitTimeout: Within `weights_timeout` there were none as new as `minimum`, or the newest ones
+                could not be read whole.
+        """
+        first, longest = _POLL_SECONDS
+        started, delay = time.monotonic(), first
+        limit = self._session.config.weights_timeout
+        while True:
+            generation, version, digest, parts = await self._pointer()
+            newest = as_version(generation, version)
+            if newest and newest >= minimum:
+                payload = await self._download(newest, int(parts))
+                if payload is not None and hashlib.sha256(payload).hexdigest() == as_text(digest):
+                    return payload
+            if time.monotonic() - started > limit:
+                raise WaitTimeout(
+                    f"weights of generation and version {minimum} or newer",
+                    limit,
+                    f"the newest published are {newest}; check that the learner runs and that Redis at "
+                    f"{self._session.client.address} evicts nothing (maxmemory-policy noeviction)",
+                )
+            await anyio.sleep(delay)
+            delay = min(2 * delay, longest)
+
+    async def _pointer(self) -> list[Any]:
+        session = self._session
+        await session.attach()
+        fields = ("generation", "version", "sha", "parts")
+        return await session.client.persist(
+            lambda: session.client.command("HMGET", session.keys.weights, *fields)
+        )
+
+    async def _history(self) -> list[str]:
+        session = self._session
+        found = await session.client.persist(
+            lambda: session.client.command("HGET", session.keys.weights, "history")
+        )
+        return as_text(found).split() if found else []
+
+    def _parts(self, entry: str) -> list[str]:
+        generation, version, parts = (int(number) for number in entry.split(":"))
+        return [self._session.keys.weight_part(generation, version, part) for part in range(parts)]
+
+    async def _upload(self, generation: int, version: int, payload: bytes) -> list[str]:
+        """Write the parts, which expire unless they are pointed at; return their keys."""
+        session, size = self._session, self._session.config.weights_part
+        ttl = milliseconds(session.config.blob_ttl)
+        view = memoryview(payload)
+        keys = self._parts(f"{generation}:{version}:{max(1, -(-len(payload) // size))}")
+        for part, key in enumerate(keys):
+            chunk = bytes(view[part * size : (part + 1) * size])
+            # NX: what is there under this version is never changed under somebody's hands.
+            await session.client.persist(
+                lambda key=key, chunk=chunk: session.client.command("SET", key, chunk, "PX", ttl)
+            )
+        return keys
+
+    async def _download(self, version: Version, parts: int) -> bytes | None:
+        """Return the parts joined; None when one is gone."""
+        session = self._session
+        found: list[bytes] = []
+        for key in self._parts(f"{version[0]}:{version[1]}:{parts}"):
+            part = await session.client.persist(lambda key=key: session.client.command("GET", key))
+            if part is None:
+                return None
+            found.append(part)
+        return b"".join(found)
