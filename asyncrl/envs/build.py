@@ -72,7 +72,8 @@ def make_env_batch(spec: EnvSpec, num_envs: int) -> EnvBatch:
         first = made[0]
         if isinstance(first, VectorEnv):
             return _vector_batch(spec, first, num_envs)
-        made += [maker(num_envs) for _ in range(num_envs - 1)]
+        while len(made) < num_envs:  # one by one, so that a failure finds the others to close
+            made.append(maker(num_envs))
         return PlainBatch([env for env in made if isinstance(env, gymnasium.Env)])
     except BaseException:
         _close(made)

@@ -134,7 +134,7 @@ class ObservationEdge:
         self.checks_finite = self.dtype.kind == "f"
 
     def one(self, seen: Any) -> np.ndarray | int:
-        """Return one observation in its stored form, to be copied; raise `EdgeError` if unusable."""
+        """Return one observation in stored form, not copied; raise `EdgeError` if unusable."""
         if type(seen) is np.ndarray and seen.dtype is self.as_is and seen.shape == self.shape:
             return seen
         if self._spec.kind == "discrete":

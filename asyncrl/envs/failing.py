@@ -14,7 +14,7 @@ _LONGEST_ACTION = 120
 
 
 class EdgeError(Exception):
-    """What an environment gave cannot be used; the message says why. Never leaves this package."""
+    """What an environment gave cannot be used; the message says why."""
 
 
 def environment_failure(where: str, error: BaseException) -> EnvironmentFailure:
