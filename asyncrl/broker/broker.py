@@ -53,7 +53,7 @@ class Broker:
 
     @property
     def generation(self) -> int:
-        """Generation of the learner that created or took over the run here; 0 for an actor's broker."""
+        """Generation of the learner that created or took over the run here; 0 for an actor."""
         return self._session.generation
 
     @property
@@ -163,14 +163,15 @@ class Broker:
                 if getattr(theirs, name) != getattr(spec, name)
             )
         return RunMismatch(
-            f"run {self.run!r} on Redis at {self.address} trains something else ({differences}); use another "
-            "run name, or delete its keys to start over"
+            f"run {self.run!r} on Redis at {self.address} trains something else ({differences}); "
+            "use another run name, or delete its keys to start over"
         )
 
     def _other_protocol(self, meta: dict[str, bytes]) -> RunMismatch:
+        protocol, library = (as_text(meta.get(name, b"?")) for name in ("protocol", "library"))
         return RunMismatch(
-            f"run {self.run!r} on Redis at {self.address} speaks protocol {as_text(meta.get('protocol', b'?'))} "
-            f"(asyncrl {as_text(meta.get('library', b'?'))}), this is protocol {PROTOCOL_VERSION} "
+            f"run {self.run!r} on Redis at {self.address} speaks protocol {protocol} "
+            f"(asyncrl {library}), this is protocol {PROTOCOL_VERSION} "
             f"(asyncrl {metadata.version('asyncrl')}); install the same version on both sides"
         )
 

@@ -44,8 +44,8 @@ class OutOfMemory(BrokerRefused):
 class Client:
     """One server, over a bounded pool of connections, in one event loop.
 
-    redis-py's own retries are off: it repeats commands whose reply was lost, which would queue a job
-    twice and lose a read. `persist` repeats instead, and only what is safe to repeat.
+    redis-py's own retries are off: it repeats commands whose reply was lost, which would queue a
+    job twice and lose a read. `persist` repeats instead, and only what is safe to repeat.
     """
 
     def __init__(self, url: str, name: str, config: BrokerConfig) -> None:
@@ -58,26 +58,23 @@ class Client:
         self._redis = self.reader(config.connections, config.command_timeout)
 
     def reader(self, connections: int = 1, timeout: float | None = None) -> Reader:
-        """Return a way to the server with connections of its own, whose time-out exceeds any
-        BLOCK."""
-        pool = BlockingConnectionPool(
-            **{
-                **self._options,
-                "max_connections": connections,
-                # Waiting for a free connection is bounded like an outage.
-                "timeout": max(self._config.outage_timeout, self._config.command_timeout),
-                "socket_timeout": timeout or self._config.reader_timeout,
-                "socket_connect_timeout": self._config.connect_timeout,
-                "retry": Retry(NoBackoff(), 0),
-                "retry_on_error": [],
-                # RESP3 of redis-py 8.1 skips the check for unread replies on a pooled connection.
-                "protocol": 2,
-                "decode_responses": False,
-                "client_name": self._name,
-                "driver_info": None,
-                "health_check_interval": 0,
-            }
-        )
+        """Return a way to the server with its own connections, whose time-out exceeds any BLOCK."""
+        options: dict[str, Any] = {
+            **self._options,
+            "socket_timeout": timeout or self._config.reader_timeout,
+            "socket_connect_timeout": self._config.connect_timeout,
+            "retry": Retry(NoBackoff(), 0),
+            "retry_on_error": [],
+            # RESP3 of redis-py 8.1 skips the check for unread replies on a pooled connection.
+            "protocol": 2,
+            "decode_responses": False,
+            "client_name": self._name,
+            "driver_info": None,
+            "health_check_interval": 0,
+        }
+        # Waiting for a free connection is bounded like an outage.
+        patience = max(self._config.outage_timeout, self._config.command_timeout)
+        pool = BlockingConnectionPool(max_connections=connections, timeout=patience, **options)
         self._pools.append(pool)
         return Reader(pool)
 
@@ -105,7 +102,8 @@ class Client:
     async def script(self, script: Script, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         """Run a script once and return its reply. Raises redis-py's errors.
 
-        A server that does not know the script (restarted, flushed) has not run it, and gets it whole.
+        A server that does not know the script (restarted, flushed) has not run it, and gets it
+        whole.
         """
         rest = (len(keys), *keys, *args)
         try:
@@ -152,11 +150,12 @@ class Client:
 
     def _translate(self, error: Exception, elapsed: float = 0.0) -> BrokerError:
         """Say what an error of redis-py means, without secrets."""
-        said = str(error)
+        # redis-py moves some answers' first word, such as LOADING, out of their text.
+        said = f"{getattr(error, 'status_code', None) or ''} {error}".strip()
         if isinstance(error, redis_errors.AuthenticationError | redis_errors.AuthorizationError):
             return BrokerRefused(
-                f"Redis at {self.address} refused the login ({said}); check user and password in the URL "
-                "(redis://user:password@host:port; escape special characters as %XX)"
+                f"Redis at {self.address} refused the login ({said}); check user and password in "
+                "the URL (redis://user:password@host:port; escape special characters as %XX)"
             )
         if isinstance(error, redis_errors.NoPermissionError) or "NOPERM" in said:
             return BrokerRefused(
@@ -165,19 +164,20 @@ class Client:
             )
         if isinstance(error, redis_errors.OutOfMemoryError) or "OOM command not allowed" in said:
             return OutOfMemory(
-                f"Redis at {self.address} is out of memory and stores nothing more; raise its maxmemory, "
-                "lower max_results or max_result_bytes, or remove other data from it"
+                f"Redis at {self.address} is out of memory and stores nothing more; raise its "
+                "maxmemory, lower max_results or max_result_bytes, or remove other data from it"
             )
         if any(word in said for word in _LOST_WORDS):
             return RunStateLost(
-                f"the job streams of this run vanished from Redis at {self.address} (flushed, evicted, or "
-                "restarted without persistence); start the learner again to resume from its checkpoint"
+                f"the job streams of this run vanished from Redis at {self.address} (flushed, "
+                "evicted, or restarted without persistence); start the learner again to resume "
+                "from its checkpoint"
             )
         if self._is_outage(error, said):
             for_long = f" for {elapsed:.1f} s" if elapsed >= 1 else ""
             return BrokerUnavailable(
-                f"cannot reach Redis at {self.address}{for_long} ({said or type(error).__name__}); check that "
-                f"it runs there and that nothing blocks the way: {self._probe()}"
+                f"cannot reach Redis at {self.address}{for_long} ({said or type(error).__name__}); "
+                f"check that it runs there and that nothing blocks the way: {self._probe()}"
             )
         return BrokerRefused(f"Redis at {self.address} answered with an error: {said}")
 
@@ -207,18 +207,19 @@ class Reader:
 
     async def command(self, *args: Argument) -> Any:
         """Run a command once and return the server's reply as it is. Raises redis-py's errors."""
-        run = cast("Callable[..., Awaitable[Any]]", self._redis.execute_command)
+        execute = self._redis.execute_command  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        run = cast("Callable[..., Awaitable[Any]]", execute)
         return await run(*args)
 
 
 def reader_connections(pool: BlockingConnectionPool) -> int:
     """Return the number of a pool's connections that are open."""
     # redis-py has no public count of connections by state.
-    free: list[Any] = pool._available_connections  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
-    used: set[Any] = pool._in_use_connections  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+    free: list[Any] = pool._available_connections  # pyright: ignore[reportPrivateUsage]
+    used: set[Any] = pool._in_use_connections  # pyright: ignore[reportPrivateUsage]
     return sum(connection.is_connected for connection in (*free, *used))
 
 
 def milliseconds(seconds: float) -> int:
-    """Return whole milliseconds, at least 1: Redis takes BLOCK 0 for ever and refuses a TTL of 0."""
+    """Return whole milliseconds, at least 1: BLOCK 0 waits for ever, and a TTL of 0 is refused."""
     return max(1, math.ceil(seconds * 1000))

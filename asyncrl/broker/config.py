@@ -24,17 +24,20 @@ class BrokerConfig:
     """Seconds an operation keeps trying while Redis cannot be reached, loads its data or is full,
     before it raises. The first connection does not wait: it fails at once."""
     retry_min: float = 0.05
-    """Shortest upper bound of the random delay between two tries, in seconds; it doubles each time."""
+    """Shortest upper bound of the random delay between two tries, in seconds; it doubles each
+    time."""
     retry_max: float = 2.0
     """Longest upper bound of that delay, in seconds."""
     connections: int = 4
-    """Most connections for commands; each waiting reader (jobs, results) has one more of its own."""
+    """Most connections for commands; each waiting reader (jobs, results) has one more of its
+    own."""
     max_jobs: int = 10_000
     """Most jobs queued or running; a submit beyond it is answered FULL."""
     max_results: int = 256
     """Most results waiting for the learner; a complete beyond it is answered FULL."""
     max_result_bytes: int = 1024 * _MIB
-    """Most bytes of results waiting for the learner. One larger result is accepted when none waits."""
+    """Most bytes of results waiting for the learner. One larger result is accepted when none
+    waits."""
     blob_threshold: int = 256 * _KIB
     """Bytes from which a result travels in a key of its own instead of inside the stream, which is
     2 to 5 times cheaper for the server."""
@@ -45,7 +48,8 @@ class BrokerConfig:
     keep_versions: int = 3
     """Weight sets kept, the newest included."""
     weights_ttl: float = 120.0
-    """Seconds a weight set lives on after it fell out of `keep_versions`, for actors amid fetching it."""
+    """Seconds a weight set lives on after it fell out of `keep_versions`, for actors amid fetching
+    it."""
     weights_part: int = 16 * _MIB
     """Bytes of weights in one key; larger ones are split, so that no single command blocks the
     server long."""
@@ -60,9 +64,9 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         positive = (
-            "block_seconds command_timeout connect_timeout retry_min retry_max connections max_jobs "
-            "max_results max_result_bytes blob_threshold blob_ttl max_attempts keep_versions weights_ttl "
-            "weights_part weights_timeout dead_keep events_keep"
+            "block_seconds command_timeout connect_timeout retry_min retry_max connections "
+            "max_jobs max_results max_result_bytes blob_threshold blob_ttl max_attempts "
+            "keep_versions weights_ttl weights_part weights_timeout dead_keep events_keep"
         )
         for name in positive.split():
             if getattr(self, name) <= 0:
@@ -82,14 +86,14 @@ class BrokerConfig:
             raise ConfigError(
                 "done_keep",
                 self.done_keep,
-                f"a takeover may close max_jobs={self.max_jobs} jobs at once, and must remember them all",
+                f"a takeover closes up to max_jobs={self.max_jobs} jobs at once and remembers them",
                 "give at least max_jobs",
             )
         if self.blob_ttl < 2 * self.outage_timeout:
             raise ConfigError(
                 "blob_ttl",
                 self.blob_ttl,
-                f"a payload must outlast an outage: outage_timeout={self.outage_timeout}, twice",
+                f"a payload outlasts two outages of outage_timeout={self.outage_timeout}",
                 f"give at least {2 * self.outage_timeout:g}",
             )
 

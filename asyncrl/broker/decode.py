@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any
 
 from asyncrl.broker.nouns import DeadJob, Event
 from asyncrl.broker.session import as_fields, as_text
@@ -31,7 +31,7 @@ def event_of(entry: Any) -> Event | None:
         return None
     return Event(
         entry_id=as_text(entry[0]),
-        kind=cast("Literal['failure', 'dead', 'joined', 'left']", kind),
+        kind=kind,
         actor_id=as_text(fields.get("a", b"")),
         job_id=as_text(fields.get("j", b"")),
         attempt=int(fields.get("n", b"0")),

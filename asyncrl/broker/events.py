@@ -18,8 +18,7 @@ class EventLog:
         self._session = session
 
     async def report(self, report: FailureReport, *, dead: bool = False) -> None:
-        """Keep a failure among the events, and with `dead` among the dead jobs as well (a bad
-        result).
+        """Keep a failure among the events, and with `dead` (a bad result) among the dead jobs too.
 
         At least once: after an outage it may be there twice. For a failed attempt at a job use
         `JobQueue.fail`, which keeps its report once.

@@ -35,6 +35,8 @@ class _Actor:
     """Tokens handed to the actor and not ended."""
     unsure: bool = True
     """Something may have been delivered whose reply was never seen."""
+    more_unseen: bool = False
+    """More was delivered unseen than the last take had room for."""
     unsure_until: float = 0.0
     """Until then (monotonic seconds) a wait that broke off may still be delivered to."""
     lock: anyio.Lock = field(default_factory=anyio.Lock)
@@ -43,9 +45,10 @@ class _Actor:
 class Intake:
     """Takes jobs for actors.
 
-    A delivery whose reply is lost (a broken connection, a cancelled take) stays pending to the actor.
-    So after anything but a clean answer the actor's own pending jobs are looked at before new ones are
-    asked for, and as long as the server might still deliver to the connection that broke.
+    A delivery whose reply is lost (a broken connection, a cancelled take) stays pending to the
+    actor. So after anything but a clean answer the actor's own pending jobs are looked at before
+    new ones are asked for, and as long as the server might still deliver to the connection that
+    broke.
     """
 
     def __init__(self, session: Session) -> None:
@@ -58,29 +61,20 @@ class Intake:
     ) -> list[TakenJob]:
         """Return up to `count` jobs, evaluation first."""
         actor = self._actors.setdefault(actor_id, _Actor())
-        asked = sorted(set(kinds), key=lambda kind: kind is not JobKind.EVAL)
+        asked = [kind for kind in (JobKind.EVAL, JobKind.TRAIN) if kind in kinds]
         await self._session.attach()
         async with actor.lock:
-            until = 0.0
 
             async def read() -> list[Row]:
-                nonlocal until
-                rows = await self._once(actor, actor_id, asked, count)
+                rows = await self._at_once(actor, actor_id, asked, count)
                 if rows or not block:
                     return rows
-                until = time.monotonic() + self._session.config.block_seconds + _MARGIN_SECONDS
-                actor.unsure_until = max(actor.unsure_until, until)
-                rows = await self._wait(actor_id, asked, count)
-                for surplus in rows[count:]:
-                    await self.release(actor_id, [(surplus[0], surplus[1])])
-                if actor.unsure_until == until:
-                    actor.unsure_until = 0.0
-                return rows[:count]
+                return await self._wait(actor, actor_id, asked, count)
 
             rows = await self._session.client.persist(read)
             jobs = await self._decode(actor_id, rows)
             # No await from here on: what is returned is known to be held.
-            actor.unsure = time.monotonic() <= actor.unsure_until or len(jobs) < len(rows)
+            actor.unsure = actor.more_unseen or time.monotonic() <= actor.unsure_until
             actor.taken.update(job.token for job in jobs)
             return jobs
 
@@ -95,7 +89,7 @@ class Intake:
         reply = await self._session.call(scripts.RELEASE, actor_id, *pairs, generation=0)
         return int(reply[1])
 
-    async def _once(
+    async def _at_once(
         self, actor: _Actor, actor_id: str, kinds: Sequence[JobKind], count: int
     ) -> list[Row]:
         """Return what can be had without waiting, what was delivered unseen first."""
@@ -105,28 +99,37 @@ class Intake:
             reply = await self._session.once(scripts.OWN, actor_id, *both, generation=0)
             own = [_row(*row) for row in reply[1:]]
             actor.taken &= {token for _, token, _ in own}
-            unseen = [row for row in own if row[0] in kinds and row[1] not in actor.taken]
-            if unseen:
-                # There may be more of them than `count`: stay unsure, and return the others next time.
-                actor.unsure_until = max(actor.unsure_until, time.monotonic())
-                return sorted(unseen, key=lambda row: row[0] is not JobKind.EVAL)[:count]
+            unseen = [row for row in own if row[1] not in actor.taken]
+            wanted = sorted((row for row in unseen if row[0] in kinds), key=_eval_first)[:count]
+            actor.more_unseen = len(unseen) > len(wanted)
+            if wanted:
+                return wanted
         actor.unsure = True
         reply = await self._session.once(scripts.TAKE, actor_id, count, *names, generation=0)
         return [_row(*row) for row in reply[1:]]
 
-    async def _wait(self, actor_id: str, kinds: Sequence[JobKind], count: int) -> list[Row]:
-        """Wait on the server for jobs, at most `block_seconds`; `count` of each kind may come."""
+    async def _wait(
+        self, actor: _Actor, actor_id: str, kinds: Sequence[JobKind], count: int
+    ) -> list[Row]:
+        """Wait on the server for up to `count` jobs, at most `block_seconds`."""
+        config, before = self._session.config, actor.unsure_until
+        actor.unsure_until = time.monotonic() + config.block_seconds + _MARGIN_SECONDS
         streams = {self._session.keys.jobs(kind): kind for kind in kinds}
         reply = await self._reader.command(
             "XREADGROUP", "GROUP", GROUP, actor_id, "COUNT", count,
-            "BLOCK", milliseconds(self._session.config.block_seconds),
-            "STREAMS", *streams, *[">"] * len(streams),
+            "BLOCK", milliseconds(config.block_seconds), "STREAMS", *streams, *[">"] * len(streams),
         )  # fmt: skip
-        return [
+        rows = [
             _row(streams[as_text(stream)].value, *entry)
             for stream, entries in reply or ()
             for entry in entries
         ]
+        # COUNT holds for each stream, so that a job of each kind may come at once.
+        surplus = [(kind, token) for kind, token, _ in rows[count:]]
+        if surplus:
+            await self.release(actor_id, surplus)
+        actor.unsure_until = before
+        return rows[:count]
 
     async def _decode(self, actor_id: str, rows: Sequence[Row]) -> list[TakenJob]:
         """Return the jobs of `rows`; one that cannot be read fails right here, with its reason."""
@@ -161,6 +164,10 @@ async def fail_attempt(
         *(config.events_keep, config.done_keep, report.actor_id, encode_failure(report)),
         generation=0,
     )
+
+
+def _eval_first(row: Row) -> bool:
+    return row[0] is not JobKind.EVAL
 
 
 def _row(kind: Any, token: Any, fields: Any) -> Row:

@@ -31,8 +31,8 @@ class JobQueue:
     """Jobs of one run, each queued or running at most once, and accepted at most once.
 
     Every method waits out outages of up to `BrokerConfig.outage_timeout`, then raises
-    `BrokerUnavailable`; each may be repeated after any error. All raise `RunNotFound`, `RunStateLost` and,
-    on the learner's side, `Fenced`, in which case nothing was changed.
+    `BrokerUnavailable`; each may be repeated after any error. All raise `RunNotFound`,
+    `RunStateLost` and, on the learner's side, `Fenced`, in which case nothing was changed.
     """
 
     def __init__(self, session: Session) -> None:
@@ -44,7 +44,7 @@ class JobQueue:
     # -- the learner's side ---------------------------------------------------------------------
 
     async def submit(self, job: RolloutJob) -> Submitted:
-        """Queue a job, once however often it is submitted. Raises `Fenced` for an old generation."""
+        """Queue a job, once however often it is submitted; `Fenced` for an old generation."""
         if job.generation < 1:
             raise ConfigError(
                 "generation",
@@ -66,8 +66,8 @@ class JobQueue:
     async def cancel(self, job_ids: Iterable[str]) -> list[str]:
         """Cancel jobs, queued or running; return those of them that are cancelled, now or before.
 
-        A job that is not returned was accepted, is dead, or was never there. Whoever runs a cancelled
-        one hears of it at its next beat, and its result is answered STALE.
+        A job that is not returned was accepted, is dead, or was never there. Whoever runs a
+        cancelled one hears of it at its next beat, and its result is answered STALE.
         """
         ids = list(job_ids)
         keep = self._session.config.done_keep
@@ -139,9 +139,9 @@ class JobQueue:
         """Return up to `count` jobs for the actor, evaluation first; wait `block_seconds` for one.
 
         May be cancelled at any point: what was delivered meanwhile comes with the next take of the
-        same actor id on this broker. An actor id must be new for every start of the process, so that
-        no two processes share deliveries. A wait that is answered with more than `count` jobs (one of
-        each kind) gives the surplus back at once, no attempt spent.
+        same actor id on this broker. An actor id must be new for every start of the process, so
+        that no two processes share deliveries. A wait that is answered with more than `count` jobs
+        (one of each kind) gives the surplus back at once, no attempt spent.
         """
         if count < 1 or not kinds:
             raise ConfigError(
@@ -166,9 +166,9 @@ class JobQueue:
     ) -> Completed:
         """Hand in the result of an attempt: accepted, acknowledged and counted in one step.
 
-        A payload of `blob_threshold` bytes or more is uploaded to a key of its own first, which expires
-        unless the result is accepted. After FULL call again with the same arguments; the upload is not
-        repeated while it lasts.
+        A payload of `blob_threshold` bytes or more is uploaded to a key of its own first, which
+        expires unless the result is accepted. After FULL call again with the same arguments; the
+        upload is not repeated while it lasts.
         """
         blob = (
             self._session.keys.blob(taken.token)
@@ -198,8 +198,7 @@ class JobQueue:
         return Reassigned(ReassignStatus(reply[0]), as_text(reply[1]), int(reply[2]))
 
     async def release(self, actor_id: str, taken: TakenJob) -> bool:
-        """Give an attempt back unfinished, without spending it; False when it is not the actor's
-        any more."""
+        """Give an attempt back unfinished, unspent; False when it is not the actor's any more."""
         released = await self._intake.release(actor_id, [(taken.job.kind, taken.token)])
         self._intake.ended(actor_id, taken.token)
         return released == 1

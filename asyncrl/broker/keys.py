@@ -1,25 +1,28 @@
 """Every Redis key, consumer group and stream field name of a run, in one place.
 
-All keys of a run share one hash tag, `asyncrl:{run}:...`, so that they live in one slot of a cluster
-and every script may touch any of them.
+All keys of a run share one hash tag, `asyncrl:{run}:...`, so that they live in one slot of a
+cluster and every script may touch any of them.
 
-| key              | type   | holds                                                                      |
-|------------------|--------|----------------------------------------------------------------------------|
-| meta             | hash   | incarnation, protocol, library, spec, fingerprint, generation, owner, ...  |
-| jobs:train, :eval| stream | jobs to do; group `actors`; the entry id is the attempt's fencing token    |
-| live             | hash   | job id -> "kind|token|generation" of every unfinished job                  |
-| done             | hash   | job id -> "A|token|result", "C|token|" or "D|token|" of the last closed jobs |
-| done:order       | zset   | job ids of `done` by the time they closed, to forget the oldest            |
-| cancelled        | hash   | token -> job id of cancelled jobs that an actor was working on             |
-| results          | stream | accepted results, oldest first: the training's write-ahead log             |
-| sizes            | hash   | result entry id -> "bytes|blob key" of every waiting result                |
-| blob:<token>     | string | a large payload; expires unless its result is accepted                     |
-| dead             | stream | the last jobs that used up their attempts, and bad results                 |
-| actors           | hash   | actor id -> "server ms<space>JSON" of its last beat                        |
-| weights          | hash   | pointer to the newest weights, and which older ones are kept               |
-| w:<g>:<v>:<part> | string | the bytes of one weight set                                                |
-| ledger           | hash   | counters of what became of jobs and results                                |
-| events           | stream | the last failure reports, arrivals and departures                          |
+| key              | type   | holds                                                             |
+|------------------|--------|-------------------------------------------------------------------|
+| meta             | hash   | incarnation, protocol, spec, fingerprint, generation, owner, ...  |
+| jobs:train, :eval| stream | jobs to do; group `actors`; the entry id is the attempt's token   |
+| live             | hash   | job id -> "kind|token|generation" of every unfinished job         |
+| done             | hash   | job id -> "A|token|result", "C|token|" or "D|token|": closed jobs |
+| done:order       | zset   | job ids of `done` by when they closed, to forget the oldest       |
+| cancelled        | hash   | token -> job id of cancelled jobs that an actor was working on    |
+| results          | stream | accepted results, oldest first: the training's write-ahead log    |
+| sizes            | hash   | result entry id -> "bytes|blob key" of every waiting result       |
+| blob:<token>     | string | a large payload; expires unless its result is accepted            |
+| dead             | stream | the last jobs that used up their attempts, and bad results        |
+| actors           | hash   | actor id -> "server ms<space>JSON" of its last beat               |
+| weights          | hash   | pointer to the newest weights, and which older ones are kept      |
+| w:<g>:<v>:<part> | string | the bytes of one weight set                                       |
+| ledger           | hash   | counters of what became of jobs and results                       |
+| events           | stream | the last failure reports, arrivals and departures                 |
+
+A stream entry's fields have one letter: j job id, k kind, n attempt, g generation, p payload,
+r reasons, a actor id, e env steps, s payload bytes, b blob key, f failure report, t event kind.
 """
 
 from __future__ import annotations
@@ -49,30 +52,37 @@ class Keys:
 
     @property
     def meta(self) -> str:
+        """Return the key of the run's description."""
         return self._key("meta")
 
     @property
     def live(self) -> str:
+        """Return the key of the unfinished jobs."""
         return self._key("live")
 
     @property
     def results(self) -> str:
+        """Return the key of the result stream."""
         return self._key("results")
 
     @property
     def sizes(self) -> str:
+        """Return the key of the waiting results' sizes."""
         return self._key("sizes")
 
     @property
     def dead(self) -> str:
+        """Return the key of the dead jobs."""
         return self._key("dead")
 
     @property
     def weights(self) -> str:
+        """Return the key of the weights' pointer."""
         return self._key("weights")
 
     @property
     def events(self) -> str:
+        """Return the key of the events."""
         return self._key("events")
 
     def jobs(self, kind: JobKind) -> str:

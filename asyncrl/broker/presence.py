@@ -21,8 +21,9 @@ class Presence:
     async def beat(self, beat: Beat) -> BeatReply:
         """Say that an actor is alive, renew the leases of what it works on, and hear the news.
 
-        Only leases of attempts that are still the actor's are renewed, so that an actor that was frozen
-        takes nothing back. May be called from another thread's event loop, over a broker of its own.
+        Only leases of attempts that are still the actor's are renewed, so that an actor that was
+        frozen takes nothing back. May be called from another thread's event loop, over a broker of
+        its own.
         """
         record = json.dumps(
             {"seq": beat.sequence, "held": dict(beat.held), "info": dict(beat.info)},

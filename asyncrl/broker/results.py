@@ -24,8 +24,8 @@ _CHUNK = 500
 class ResultStream:
     """Accepted results, oldest first, each there until it is acked.
 
-    One learner reads with a cursor of its own: nothing is ever delivered to somebody, so no reply that
-    is lost, no cancelled read and no learner that was replaced can take a result out of sight.
+    One learner reads with a cursor of its own: nothing is ever delivered to somebody, so no reply
+    that is lost, no cancelled read and no learner that was replaced can take a result out of sight.
     """
 
     def __init__(self, session: Session) -> None:
@@ -42,8 +42,8 @@ class ResultStream:
         """Return up to `count` results that this broker has not returned yet, oldest first.
 
         After `Broker.create_run` these are the results accepted since; the earlier ones come from
-        `read_pending`. Waits up to `block_seconds` for one, then returns []. May be cancelled at any
-        point without losing any.
+        `read_pending`. Waits up to `block_seconds` for one, then returns []. May be cancelled at
+        any point without losing any.
 
         Raises:
             Fenced: A newer learner took the run over; noticed when there is nothing to read.

@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import dataclass, field
 from importlib import resources
 
-_SOURCES = resources.files(__package__) / "lua"
+_SOURCES = resources.files("asyncrl.broker") / "lua"
 
 
 def _read(name: str) -> str:

@@ -62,17 +62,16 @@ class Session:
         status = as_text(reply[0])
         if status == "LOST":
             raise RunStateLost(
-                f"the state of run {self.keys.run!r} vanished from Redis at {self.client.address}, or was "
-                "created anew (flushed, evicted, or restarted without persistence); start the learner again "
-                "to resume from its checkpoint"
+                f"the state of run {self.keys.run!r} vanished from Redis at {self.client.address} "
+                "or was created anew (flushed, evicted, or restarted without persistence); start "
+                "the learner again to resume from its checkpoint"
             )
         if status == "FENCED":
             raise Fenced(mine, int(reply[1]), as_text(reply[2]))
         return [status, *reply[1:]]
 
     async def attach(self) -> None:
-        """Learn which incarnation of the run is there, once. Raises `RunNotFound` when there is
-        none."""
+        """Learn, once, which incarnation of the run is there; `RunNotFound` when there is none."""
         if self.incarnation:
             return
         found = await self.client.persist(
@@ -85,8 +84,8 @@ class Session:
     def not_found(self) -> RunNotFound:
         """Return the error for a run that is not on the server."""
         return RunNotFound(
-            f"there is no run {self.keys.run!r} on Redis at {self.client.address}; start its learner first, "
-            "or check the name and the database number in the URL"
+            f"there is no run {self.keys.run!r} on Redis at {self.client.address}; start its "
+            "learner first, or check the name and the database number in the URL"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -38,40 +39,23 @@ class WeightStore:
         """
         digest = hashlib.sha256(payload).hexdigest()
         await self._session.call(scripts.CHECK, generation=generation)
-        part_keys = await self._upload(generation, weight_version, payload)
+        newest = await self.pointer()
+        # What is published is never written again: actors may be amid fetching it.
+        new = newest is None or weight_version > newest[1]
+        parts = await self._upload(generation, weight_version, payload) if new else []
         while True:
-            before = await self._history()
-            entry = f"{generation}:{weight_version}:{len(part_keys)}"
-            history = [*before, entry]
-            keep = self._session.config.keep_versions
-            retired = [key for old in history[:-keep] for key in self._parts(old)]
-            reply = await self._session.call(
-                scripts.PUBLISH,
-                *(
+            reply = await self._point_at(generation, weight_version, digest, len(payload), parts)
+            if reply[0] == "NOPART":
+                await self._upload(generation, weight_version, payload)
+            elif reply[0] == "OLD":
+                raise ConfigError(
+                    "weight_version",
                     weight_version,
-                    digest,
-                    len(payload),
-                    " ".join(before),
-                    " ".join(history[-keep:]),
-                ),
-                *(milliseconds(self._session.config.weights_ttl), len(part_keys)),
-                keys=[*part_keys, *retired],
-                generation=generation,
-            )
-            match reply[0]:
-                case "NOPART":
-                    await self._upload(generation, weight_version, payload)
-                case "RETRY":
-                    continue
-                case "OLD":
-                    raise ConfigError(
-                        "weight_version",
-                        weight_version,
-                        f"version {int(reply[2])} of generation {int(reply[1])} was published already",
-                        "go on counting from RunInfo.weights",
-                    )
-                case status:
-                    return Published(status)
+                    f"version {int(reply[2])} of generation {int(reply[1])} is published already",
+                    "go on counting from RunInfo.weights",
+                )
+            elif reply[0] != "RETRY":
+                return Published(reply[0])
 
     async def pointer(self) -> Version | None:
         """Return (generation, version) of the newest weights; None before the first."""
@@ -82,8 +66,8 @@ class WeightStore:
         """Return the payload of the newest weights, whole and verified by its SHA-256.
 
         Raises:
-            WaitTimeout: Within `weights_timeout` there were none as new as `minimum`, or the newest ones
-                could not be read whole.
+            WaitTimeout: Within `weights_timeout` there were none as new as `minimum`, or the newest
+                ones could not be read whole.
         """
         first, longest = _POLL_SECONDS
         started, delay = time.monotonic(), first
@@ -99,11 +83,27 @@ class WeightStore:
                 raise WaitTimeout(
                     f"weights of generation and version {minimum} or newer",
                     limit,
-                    f"the newest published are {newest}; check that the learner runs and that Redis at "
-                    f"{self._session.client.address} evicts nothing (maxmemory-policy noeviction)",
+                    f"the newest published are {newest}; check that the learner runs and that "
+                    f"Redis at {self._session.client.address} evicts nothing",
                 )
             await anyio.sleep(delay)
             delay = min(2 * delay, longest)
+
+    async def _point_at(
+        self, generation: int, version: int, digest: str, nbytes: int, parts: Sequence[str]
+    ) -> list[Any]:
+        """Make the uploaded parts the newest weights; return the script's reply."""
+        config = self._session.config
+        before = await self._history()
+        after = [*before, f"{generation}:{version}:{len(parts)}"]
+        retired = [key for old in after[: -config.keep_versions] for key in self._parts(old)]
+        return await self._session.call(
+            scripts.PUBLISH,
+            *(version, digest, nbytes, " ".join(before), " ".join(after[-config.keep_versions :])),
+            *(milliseconds(config.weights_ttl), len(parts)),
+            keys=[*parts, *retired],
+            generation=generation,
+        )
 
     async def _pointer(self) -> list[Any]:
         session = self._session
@@ -132,7 +132,6 @@ class WeightStore:
         keys = self._parts(f"{generation}:{version}:{max(1, -(-len(payload) // size))}")
         for part, key in enumerate(keys):
             chunk = bytes(view[part * size : (part + 1) * size])
-            # NX: what is there under this version is never changed under somebody's hands.
             await session.client.persist(
                 lambda key=key, chunk=chunk: session.client.command("SET", key, chunk, "PX", ttl)
             )
