@@ -104,8 +104,9 @@ def close_vector(envs: VectorEnv[Any, Any, Any], timeout: float) -> bool:
 
 
 def _died(processes: Sequence[Any]) -> Culprit | None:
-    multiprocessing.connection.wait([process.sentinel for process in processes], _REAP_SECONDS)
+    ready = multiprocessing.connection.wait([p.sentinel for p in processes], _REAP_SECONDS)
     for env, process in enumerate(processes):
-        if not process.is_alive():
+        if process.sentinel in ready:
+            process.join(_REAP_SECONDS)  # its files close a moment before it can be reaped
             return Culprit(env, f"its worker process died with exit code {process.exitcode}")
     return None
