@@ -1,1 +1,10 @@
-"""Pytest plugin and stand-ins for testing systems built on asyncrl."""
+"""Pytest plugin and stand-ins for testing systems built on asyncrl.
+
+Loading it is cheap: pytest does so in every project. Fixtures are in `asyncrl.testing.plugin`, fake
+environments in `asyncrl.testing.envs`.
+"""
+
+from asyncrl.testing.proxy import Fault, FaultyProxy
+from asyncrl.testing.waiting import wait_until, wait_until_sync
+
+__all__ = ["Fault", "FaultyProxy", "wait_until", "wait_until_sync"]
