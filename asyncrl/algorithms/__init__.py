@@ -12,5 +12,6 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("torch", "learner", "learning") from error
 
 from asyncrl.algorithms.protocol import Algorithm, Updater
+from asyncrl.algorithms.returns import gae, lambda_returns, n_step_returns
 
-__all__ = ["Algorithm", "Updater"]
+__all__ = ["Algorithm", "Updater", "gae", "lambda_returns", "n_step_returns"]

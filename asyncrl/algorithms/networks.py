@@ -29,6 +29,9 @@ class MLP(nn.Module):
     computes the features once.
     """
 
+    log_std: nn.Parameter
+    """[action size]: log standard deviation of a Gaussian head; other heads have none."""
+
     def __init__(self, spec: PolicySpec, *, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         self.spec = spec
@@ -41,18 +44,15 @@ class MLP(nn.Module):
             self._layers.append(linear)
         self._activate = torch.tanh if spec.activation == "tanh" else torch.relu
         if spec.head == "gaussian":
-            self.register_parameter(LOG_STD, nn.Parameter(torch.zeros(spec.action.size).to(dtype)))
+            self.register_parameter(
+                LOG_STD, nn.Parameter(torch.zeros(spec.action.size, dtype=dtype))
+            )
         self.load_params(initial_params(spec, 0))
 
     @property
     def device(self) -> torch.device:
         """Where the parameters are."""
         return self._layers[0].weight.device
-
-    @property
-    def log_std(self) -> Tensor:
-        """[action size]: log standard deviation of a Gaussian head."""
-        return self.get_parameter(LOG_STD)
 
     def seeded(self, seed: int) -> MLP:
         """Set the parameters to `initial_params(spec, seed)` and return this network."""

@@ -109,9 +109,9 @@ class MLPPolicy:
         x += bias
         for weight, bias in layers[1:]:
             if self._tanh:
-                np.tanh(x, x)
+                np.tanh(x, out=x)
             else:
-                np.maximum(x, 0.0, x)
+                np.maximum(x, 0.0, out=x)
             x = np.dot(x, weight)
             x += bias
         return x
