@@ -1,0 +1,219 @@
+"""The environments and policies of one actor, and how it runs a job in them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio.to_thread
+import numpy as np
+
+from asyncrl.actor.control import RolloutControl
+from asyncrl.actor.episodes import Acting, Episode, run_episode, run_without_loop
+from asyncrl.actor.segments import SegmentRollout, acting_rng, evaluate
+from asyncrl.actor.trajectory import Trajectory, is_async
+from asyncrl.data import (
+    EpisodeStats,
+    JobKind,
+    JobUnit,
+    RolloutJob,
+    RolloutResult,
+    RunSpec,
+    TrajectoryBatch,
+    WeightSet,
+    derive_seed,
+    load_object,
+)
+from asyncrl.envs import EnvBatch, make_env, make_env_batch
+from asyncrl.errors import ConfigError, EnvironmentFailure, InvalidBatchError
+from asyncrl.policies import make_policy
+
+T = TypeVar("T")
+CLOSE_TIMEOUT = 5.0
+"""Seconds an environment may take to close."""
+
+
+class RolloutHost:
+    """Runs jobs one at a time, each in one hop to a worker thread.
+
+    Environments are made when first needed and made anew after a failure. A scenario with async
+    callbacks runs on the event loop instead of in the thread.
+    """
+
+    def __init__(self, spec: RunSpec, actor_id: str) -> None:
+        self._spec = spec
+        self._actor_id = actor_id
+        self._policies = {name: make_policy(shape) for name, shape in spec.policies.items()}
+        self._versions: dict[str, int] = {}
+        self._loaded = (-1, 0)
+        self._segments: tuple[EnvBatch, SegmentRollout] | None = None
+        self._evaluation: EnvBatch | None = None
+        self._scenario: Trajectory | None = None
+        self._limiter = anyio.CapacityLimiter(1)
+
+    @property
+    def loaded(self) -> tuple[int, int]:
+        """(generation, version) of the weight set that acts; (-1, 0) before the first."""
+        return self._loaded
+
+    def load(self, weights: WeightSet) -> None:
+        """Act with `weights` from the next job on; an older set than the loaded one is ignored."""
+        if (weights.generation, weights.version) <= self._loaded:
+            return
+        for policy_id, policy in self._policies.items():
+            if policy_id not in weights.policies:
+                raise ConfigError(
+                    "policy", policy_id, "the weight set lacks it", "publish every policy"
+                )
+            policy.load(weights.policies[policy_id].params)
+            self._versions[policy_id] = weights.policies[policy_id].version
+        self._loaded = (weights.generation, weights.version)
+
+    async def prepare(self) -> None:
+        """Make the training environments now, so that a broken constructor shows before any job."""
+        await self._in_thread(self._prepare)
+
+    async def run(self, job: RolloutJob, control: RolloutControl) -> RolloutResult:
+        """Run `job` and return its validated result.
+
+        Raises:
+            EnvironmentFailure: the environment or a callback raised, or broke its own spaces.
+            RolloutAbandoned: `control` was told to stop.
+        """
+        if not self._versions:
+            raise ConfigError("job", job.job_id, "no weights are loaded", "publish weights first")
+        started = time.perf_counter()
+        try:
+            if self._spec.env.trajectory is not None:
+                parts = await self._run_scenario(job, control)
+            else:
+                parts = await self._in_thread(partial(self._run_envs, job, control))
+        except BaseException:
+            # Whatever state the environments are in now, the next job must not start from it.
+            await self.close()
+            raise
+        batches, episodes, env_steps, metrics = parts
+        result = RolloutResult(
+            job=job,
+            actor_id=self._actor_id,
+            env_steps=env_steps,
+            batches=tuple(batches),
+            episodes=episodes,
+            metrics=metrics,
+            weights_version=self._loaded[1],
+            seconds=time.perf_counter() - started,
+        )
+        try:
+            result.validate()
+        except InvalidBatchError as error:
+            raise EnvironmentFailure(f"the batch of job {job.job_id}", str(error), "") from error
+        return result
+
+    async def close(self) -> None:
+        """Close every environment, within a deadline each. The host can be used again."""
+        with anyio.CancelScope(shield=True):
+            scenario, self._scenario = self._scenario, None
+            if scenario is not None and is_async(scenario):
+                with anyio.move_on_after(CLOSE_TIMEOUT):
+                    closed = scenario.env.close()
+                    if closed is not None:
+                        await closed
+                scenario = None
+            await self._in_thread(partial(self._close_envs, scenario))
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await anyio.to_thread.run_sync(work, limiter=self._limiter)
+
+    def _prepare(self) -> None:
+        if self._spec.env.trajectory is not None:
+            self._scenario = self._scenario or self._make_scenario()
+        elif self._segments is None:
+            envs = make_env_batch(self._spec.env, self._spec.env.num_envs)
+            self._segments = (envs, SegmentRollout(envs, self._spec.seed))
+
+    def _make_scenario(self) -> Trajectory:
+        env = self._spec.env
+        assert env.trajectory is not None  # noqa: S101 - the caller checked
+        return load_object(env.trajectory, "trajectory")(make_env(env), **env.trajectory_kwargs)
+
+    def _close_envs(self, scenario: Trajectory | None) -> None:
+        segments, self._segments = self._segments, None
+        evaluation, self._evaluation = self._evaluation, None
+        if segments is not None:
+            segments[0].close(CLOSE_TIMEOUT)
+        if evaluation is not None:
+            evaluation.close(CLOSE_TIMEOUT)
+        if scenario is not None:
+            scenario.env.close()
+
+    def _run_envs(self, job: RolloutJob, control: RolloutControl) -> _Parts:
+        ((policy_id, policy),) = self._policies.items()
+        if job.kind is JobKind.EVAL or job.unit is JobUnit.EPISODES:
+            if job.kind is JobKind.TRAIN:
+                raise ConfigError(
+                    "unit",
+                    job.unit.value,
+                    "training in whole episodes goes through a Trajectory",
+                    "name one in trajectory=, or give the job's size in steps",
+                )
+            width = min(self._spec.env.num_envs, job.size)
+            if self._evaluation is None or self._evaluation.num_envs != width:
+                if self._evaluation is not None:
+                    self._evaluation.close(CLOSE_TIMEOUT)
+                self._evaluation = make_env_batch(self._spec.env, width)
+            stats, steps = evaluate(self._evaluation, job, policy, self._spec.seed, control)
+            return [], stats, steps, {}
+        self._prepare()
+        assert self._segments is not None  # noqa: S101 - just prepared
+        batch, stats = self._segments[1].collect(
+            job, policy, self._versions[policy_id], policy_id, control
+        )
+        return [batch], stats, batch.transitions, {}
+
+    async def _run_scenario(self, job: RolloutJob, control: RolloutControl) -> _Parts:
+        if job.unit is JobUnit.STEPS:
+            raise ConfigError(
+                "unit", job.unit.value, "a Trajectory runs whole episodes", "give episodes"
+            )
+        if self._scenario is None:
+            await self.prepare()
+        assert self._scenario is not None  # noqa: S101 - just prepared
+        acting = Acting(
+            spec=self._spec,
+            policies=self._policies,
+            versions=self._versions,
+            rng=acting_rng(self._spec.seed, job.job_id),
+            greedy=job.kind is JobKind.EVAL,
+            exploration=job.exploration,
+        )
+        work = self._run_episodes(self._scenario, acting, job, control)
+        if is_async(self._scenario):
+            episodes = await work
+        else:
+            episodes = await self._in_thread(partial(run_without_loop, work))
+        batches = [] if job.kind is JobKind.EVAL else [b for e in episodes for b in e.batches]
+        stats = EpisodeStats(
+            returns=np.array([e.total_reward for e in episodes], np.float64),
+            lengths=np.array([e.steps for e in episodes], np.int64),
+        )
+        return batches, stats, int(stats.lengths.sum()), _mean(e.metrics for e in episodes)
+
+    async def _run_episodes(
+        self, scenario: Trajectory, acting: Acting, job: RolloutJob, control: RolloutControl
+    ) -> list[Episode]:
+        seeds = [derive_seed(self._spec.seed, job.job_id, 0, number) for number in range(job.size)]
+        return [await run_episode(scenario, acting, seed, control) for seed in seeds]
+
+
+_Parts = tuple[list[TrajectoryBatch], EpisodeStats, int, Mapping[str, float]]
+
+
+def _mean(metrics: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the mean of each metric over the episodes that report it."""
+    columns: dict[str, list[float]] = {}
+    for episode in metrics:
+        for name, value in episode.items():
+            columns.setdefault(name, []).append(float(value))
+    return {name: float(np.mean(values)) for name, values in columns.items()}

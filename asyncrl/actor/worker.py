@@ -1,0 +1,326 @@
+"""The actor as a worker of a run: takes jobs from Redis, runs them, pushes results back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import secrets
+import socket
+import time
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+import anyio.to_thread
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from asyncrl.actor.config import WorkerConfig
+from asyncrl.actor.control import RolloutAbandoned, RolloutControl
+from asyncrl.actor.heartbeat import LOST, Heartbeat, HeldJobs
+from asyncrl.actor.host import RolloutHost
+from asyncrl.broker import Broker, BrokerConfig, Completed, RunInfo, TakenJob, connect
+from asyncrl.data import FailureReport, JobKind
+from asyncrl.errors import (
+    BrokerUnavailable,
+    EnvironmentFailure,
+    RunNotFound,
+    WaitTimeout,
+)
+from asyncrl.wire import decode_weights, encode_result
+
+_log = logging.getLogger(__name__)
+
+LEAVING = "leaving"
+"""Why a rollout is abandoned: its actor was asked to stop."""
+_KINDS = (JobKind.EVAL, JobKind.TRAIN)
+_FULL_PAUSE = (0.05, 1.0)
+"""First and longest pause, in seconds, while the learner has no room for a result."""
+
+
+def new_actor_id() -> str:
+    """Return a name that no other actor, earlier or later, has."""
+    host = "".join(c if c.isalnum() or c in "._-" else "-" for c in socket.gethostname())[:32]
+    return f"actor-{host}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """A job's result, encoded, on its way to the learner."""
+
+    taken: TakenJob
+    payload: bytes
+    env_steps: int
+
+
+class ActorWorker:
+    """Works for one run until the run is complete or `stop` is called.
+
+    Args:
+        url: The Redis server.
+        run: Name of the run; spaces, policies and settings come from there.
+        config: Options.
+        broker_config: Options of the connection.
+        actor_id: Name of this actor; a fresh one by default.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        run: str,
+        config: WorkerConfig | None = None,
+        broker_config: BrokerConfig | None = None,
+        *,
+        actor_id: str | None = None,
+    ) -> None:
+        self._config = config or WorkerConfig()
+        self._connect = partial(connect, url, run=run, config=broker_config or BrokerConfig())
+        self._run_name = run
+        self.actor_id = actor_id or new_actor_id()
+        self._held = HeldJobs()
+        self._current: RolloutControl | None = None
+        self._scope: anyio.CancelScope | None = None
+        self._stopping = False
+        self._unsent: _Finished | None = None
+
+    def stop(self) -> None:
+        """Leave: the running job goes back without counting as an attempt. Idempotent."""
+        self._stopping = True
+        if self._current is not None:
+            self._current.abandon(LEAVING)
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def run(self) -> None:
+        """Work until the run is complete or `stop` is called.
+
+        While the server is away this tries again with growing pauses, and keeps a finished result.
+
+        Raises:
+            BrokerUnavailable: the server is not there at first, or not for `reconnect_timeout`.
+            WaitTimeout: no run of this name appeared within `wait_for_run`.
+            EnvironmentFailure: the environment cannot be made here.
+        """
+        away_since: float | None = None
+        pause = 0.1
+        while not self._stopping:
+            try:
+                async with self._connect() as broker:
+                    info = await self._find_run(broker)
+                    if info is None:
+                        return
+                    away_since, pause = None, 0.1
+                    if await self._serve(broker, info):
+                        return
+            except BrokerUnavailable as error:
+                if self._scope is None:  # never served yet: say so at once
+                    raise
+                now = time.monotonic()
+                away_since = away_since or now
+                if now - away_since >= self._config.reconnect_timeout:
+                    raise
+                _log.warning("the server is away: %s; trying again in %.1f s", error, pause)
+                await anyio.sleep(pause)
+                pause = min(5.0, 2 * pause)
+
+    async def _find_run(self, broker: Broker) -> RunInfo | None:
+        """Wait for the run to appear; None when it is complete or this actor was stopped."""
+        started = time.monotonic()
+        told = False
+        while not self._stopping:
+            try:
+                info = await broker.read_run()
+            except RunNotFound as error:
+                waited = time.monotonic() - started
+                if waited >= self._config.wait_for_run:
+                    raise WaitTimeout(
+                        f"run {self._run_name!r} to appear on {broker.url}",
+                        waited,
+                        "start its learner first, or check the name of the run",
+                    ) from error
+                if not told:
+                    _log.info("run %r is not there yet; waiting for it", self._run_name)
+                    told = True
+                await anyio.sleep(0.2)
+            else:
+                if info.state != "finished":
+                    return info
+                _log.info("run %r is complete; nothing to do", self._run_name)
+                return None
+        return None
+
+    async def _serve(self, broker: Broker, info: RunInfo) -> bool:
+        """Work as long as the server is there; return True when this actor should leave."""
+        host = RolloutHost(info.spec, self.actor_id)
+        try:
+            await self._prepare(broker, host)
+            with anyio.CancelScope() as self._scope:
+                if self._stopping:
+                    return True
+                async with self._beating(), anyio.create_task_group() as tasks:
+                    await self._work(broker, host, tasks)
+            return True
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(self._config.drain_timeout):
+                await host.close()
+                await self._say_goodbye(broker)
+
+    async def _prepare(self, broker: Broker, host: RolloutHost) -> None:
+        try:
+            await host.prepare()
+        except EnvironmentFailure as error:
+            await broker.events.report(
+                FailureReport(
+                    actor_id=self.actor_id,
+                    job_id="",
+                    attempt=1,
+                    where=error.where,
+                    cause=error.cause,
+                    traceback=error.traceback,
+                )
+            )
+            raise
+
+    @asynccontextmanager
+    async def _beating(self) -> AsyncIterator[None]:
+        loop_token = anyio.lowlevel.current_token()
+
+        def drain() -> None:
+            anyio.from_thread.run_sync(self.stop, token=loop_token)
+
+        heartbeat = Heartbeat(
+            self._connect,
+            self.actor_id,
+            self._config.heartbeat_interval,
+            self._held,
+            drain,
+            {
+                "host": socket.gethostname(),
+                "pid": str(os.getpid()),
+                "python": platform.python_version(),
+            },
+        )
+        await anyio.to_thread.run_sync(heartbeat.__enter__)
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(heartbeat.__exit__, None, None, None)
+
+    # -- jobs ------------------------------------------------------------------------------------
+
+    async def _work(self, broker: Broker, host: RolloutHost, tasks: TaskGroup) -> None:
+        send, receive = anyio.create_memory_object_stream[_Finished](0)
+        tasks.start_soon(self._push_all, broker, receive)
+        async with send:
+            while not self._stopping:
+                for taken in await broker.jobs.take(self.actor_id, _KINDS, count=1):
+                    await self._do(broker, host, taken, send)
+
+    async def _do(
+        self,
+        broker: Broker,
+        host: RolloutHost,
+        taken: TakenJob,
+        send: MemoryObjectSendStream[_Finished],
+    ) -> None:
+        """Run one job and pass its result on, or say why there is none."""
+        control = self._current = RolloutControl()
+        self._held.add(taken.token, taken.job.job_id, control)
+        try:
+            if not await self._ready_to_begin(broker, host, taken):
+                self._held.remove(taken.token)
+                return
+            result = await host.run(taken.job, control)
+            payload = await anyio.to_thread.run_sync(encode_result, result)
+        except RolloutAbandoned as abandoned:
+            self._held.remove(taken.token)
+            if str(abandoned) != LOST:
+                await self._give_back(broker, taken)
+        except BrokerUnavailable:
+            raise
+        except Exception as error:
+            self._held.remove(taken.token)
+            await self._report(broker, taken, error)
+        else:
+            await send.send(_Finished(taken, payload, result.env_steps))
+        finally:
+            self._current = None
+
+    async def _ready_to_begin(self, broker: Broker, host: RolloutHost, taken: TakenJob) -> bool:
+        """Whether the job is still wanted; loads newer weights first."""
+        begun = await broker.jobs.begin(self.actor_id, taken)
+        if not begun.ok:
+            _log.info("job %s was taken back before it began", taken.job.job_id)
+            return False
+        newest = (begun.generation, begun.version)
+        if newest > host.loaded:
+            payload = await broker.weights.fetch(newest)
+            host.load(await anyio.to_thread.run_sync(decode_weights, payload))
+        return True
+
+    async def _report(self, broker: Broker, taken: TakenJob, error: Exception) -> None:
+        """Report a failed attempt, with the environment's own traceback where there is one."""
+        if isinstance(error, EnvironmentFailure):
+            where, cause, text = error.where, error.cause, error.traceback
+        else:
+            where, cause = "the rollout", f"{type(error).__name__}: {error}"
+            text = traceback.format_exc()
+        _log.error("job %s failed in %s: %s", taken.job.job_id, where, cause)
+        report = FailureReport(
+            actor_id=self.actor_id,
+            job_id=taken.job.job_id,
+            attempt=taken.job.attempt,
+            where=where,
+            cause=cause,
+            traceback=text,
+        )
+        await broker.jobs.fail(self.actor_id, taken, report)
+
+    async def _give_back(self, broker: Broker, taken: TakenJob) -> None:
+        with anyio.CancelScope(shield=True), anyio.move_on_after(self._config.drain_timeout):
+            await broker.jobs.release(self.actor_id, taken)
+
+    # -- results ---------------------------------------------------------------------------------
+
+    async def _push_all(
+        self, broker: Broker, receive: MemoryObjectReceiveStream[_Finished]
+    ) -> None:
+        """Push results one after the other, while the next job is fetched and run."""
+        async with receive:
+            if self._unsent is not None:
+                await self._push(broker, self._unsent)
+            async for finished in receive:
+                await self._push(broker, finished)
+
+    async def _push(self, broker: Broker, finished: _Finished) -> None:
+        """Push one result; waits while the learner has no room for it."""
+        self._unsent = finished
+        pause, longest = _FULL_PAUSE
+        while True:
+            answer = await broker.jobs.complete(
+                self.actor_id, finished.taken, finished.payload, finished.env_steps
+            )
+            if answer is not Completed.FULL:
+                break
+            await anyio.sleep(pause)
+            pause = min(longest, 2 * pause)
+        if answer is Completed.STALE:
+            _log.info("the result of job %s came too late", finished.taken.job.job_id)
+        self._held.remove(finished.taken.token)
+        self._unsent = None
+
+    async def _say_goodbye(self, broker: Broker) -> None:
+        """Push what is finished, give back what is not, and leave the list of actors."""
+        try:
+            if self._unsent is not None:
+                await self._push(broker, self._unsent)
+            await broker.presence.leave(self.actor_id)
+        except BrokerUnavailable:
+            _log.info("left without a word: the server is away")

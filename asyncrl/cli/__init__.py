@@ -1,0 +1,1 @@
+"""The command line: options, signals, local actor processes, exit codes."""

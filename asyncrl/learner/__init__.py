@@ -1,0 +1,17 @@
+"""Learning: the drivers of a training run."""
+
+from asyncrl.learner.config import LearnerConfig, OffPolicyConfig, OnPolicyConfig
+from asyncrl.learner.learner import Learner, RunResult
+from asyncrl.learner.off_policy import OffPolicyAlgorithm, OffPolicyLearner
+from asyncrl.learner.on_policy import OnPolicyLearner
+
+__all__ = [
+    "Learner",
+    "LearnerConfig",
+    "OffPolicyAlgorithm",
+    "OffPolicyConfig",
+    "OffPolicyLearner",
+    "OnPolicyConfig",
+    "OnPolicyLearner",
+    "RunResult",
+]

@@ -1,0 +1,287 @@
+"""The off-policy learner: collection fills a replay while updates draw from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import anyio
+
+from asyncrl.algorithms import Algorithm
+from asyncrl.data import JobKind, JobUnit, RunSpec, Transitions, derive_seed
+from asyncrl.errors import ConfigError
+from asyncrl.learner.config import OffPolicyConfig, changed
+from asyncrl.learner.learner import Learner
+from asyncrl.learner.session import Session
+from asyncrl.learner.state import TrainingState
+from asyncrl.metrics import Sink
+from asyncrl.proxy import Collector, Delivery, LostJob
+from asyncrl.replay import RingReplay, SamplesPerInsertLimiter
+
+
+class OffPolicyAlgorithm(Algorithm[Transitions], Protocol):
+    """An algorithm that learns from samples of a replay."""
+
+    @property
+    def buffer_size(self) -> int:
+        """Transitions the replay holds."""
+        ...
+
+    @property
+    def batch_size(self) -> int:
+        """Transitions of one update."""
+        ...
+
+    @property
+    def learning_starts(self) -> int:
+        """Transitions in the replay before the first update."""
+        ...
+
+    @property
+    def samples_per_insert(self) -> float:
+        """Transitions drawn for each one put in."""
+        ...
+
+    def exploration(self, progress: float) -> Mapping[str, float]:
+        """Return the exploration parameters that go with jobs at `progress` in [0, 1]."""
+        ...
+
+
+class OffPolicyLearner(Learner[Transitions]):
+    """Trains from a replay. Collection and updates run concurrently, tied by a limiter.
+
+    Over a local `Actor` the two alternate instead, so that a seed gives the same bytes every time.
+
+    Args:
+        algorithm: Settings of an off-policy algorithm, such as `DQN()`.
+        collector: An `Actor` or an `ActorProxy`.
+        config: Options; the defaults of `OffPolicyConfig` when None.
+        run: Name of the run.
+        folder: Where checkpoints go, and where a run is resumed from; None for neither.
+        sinks: Where events go.
+        agents: Agent id -> policy id; by default all agents share one policy.
+        options: Fields of `OffPolicyConfig` that replace those of `config`.
+    """
+
+    def __init__(
+        self,
+        algorithm: OffPolicyAlgorithm,
+        collector: Collector,
+        config: OffPolicyConfig | None = None,
+        *,
+        run: str = "run",
+        folder: Path | str | None = None,
+        sinks: tuple[Sink, ...] = (),
+        agents: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        if algorithm.on_policy:
+            raise ConfigError(
+                "algorithm", type(algorithm).__name__, "it is on-policy", "use OnPolicyLearner"
+            )
+        self._off_policy = algorithm
+        self._options = changed(config or OffPolicyConfig(), options)
+        super().__init__(
+            algorithm,
+            collector,
+            self._options,
+            run=run,
+            folder=folder,
+            sinks=sinks,
+            agents=agents,
+        )
+
+    def _new_state(self, spec: RunSpec) -> TrainingState[Transitions]:
+        algorithm = self._off_policy
+        return TrainingState(
+            updaters={
+                name: algorithm.build(shape, seed=self._seed(name), device=self._device())
+                for name, shape in spec.policies.items()
+            },
+            replays={
+                name: RingReplay(
+                    algorithm.buffer_size,
+                    shape.observation,
+                    shape.action,
+                    derive_seed(self._options.seed, "replay", name),
+                )
+                for name, shape in spec.policies.items()
+            },
+            limiter=SamplesPerInsertLimiter(
+                samples_per_insert=algorithm.samples_per_insert,
+                min_size=algorithm.learning_starts,
+            ),
+        )
+
+    async def _recover(self, session: Session[Transitions], unsettled: list[Delivery]) -> None:
+        """Put what no checkpoint covers into the replay and make the updates it allows."""
+        work = _Work(self._off_policy, self._options, session)
+        for delivery in unsettled:
+            work.take(delivery, lag_matters=False)
+            await work.make_due_updates()
+
+    async def _train(self, session: Session[Transitions]) -> None:
+        work = _Work(self._off_policy, self._options, session)
+        if session.collection.concurrent:
+            await self._train_concurrently(work, session)
+        else:
+            while session.outcome() is None:
+                await work.hand_out()
+                work.take(await session.collection.receive())
+                await work.make_due_updates()
+                await session.evaluate_if_due()
+                await session.checkpoint_if_due()
+        await work.call_back()
+        await session.await_evaluations()
+
+    async def _train_concurrently(self, work: _Work, session: Session[Transitions]) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(work.collect)
+            while session.outcome() is None:
+                await work.wait_for_samples()
+                await work.make_due_updates(self._options.updates_per_publish)
+                await session.evaluate_if_due()
+                await session.checkpoint_if_due()
+            tasks.cancel_scope.cancel()
+
+
+class _Work:
+    """One learner's collecting and updating over a session."""
+
+    def __init__(
+        self,
+        algorithm: OffPolicyAlgorithm,
+        options: OffPolicyConfig,
+        session: Session[Transitions],
+    ) -> None:
+        limiter = session.state.limiter
+        assert limiter is not None  # noqa: S101 - the off-policy state always has one
+        self._algorithm = algorithm
+        self._options = options
+        self._session = session
+        self._limiter = limiter
+        self._out: set[str] = set()
+        """Jobs handed out and without an outcome."""
+        self._changed = anyio.Condition()
+
+    # -- collecting ------------------------------------------------------------------------------
+
+    async def collect(self) -> None:
+        """Keep jobs out and put their results into the replay, as fast as the limiter allows."""
+        while True:
+            await self.hand_out()
+            outcome = await self._session.collection.receive()
+            new = _transitions(outcome)
+            async with self._changed:
+                while new and not self._limiter.can_insert(new):
+                    await self._changed.wait()
+                self.take(outcome)
+                self._changed.notify_all()
+
+    async def hand_out(self) -> None:
+        """Hand out jobs until enough are out, with the exploration parameters of now."""
+        session = self._session
+        wanted = self._options.jobs_in_flight
+        if not session.collection.concurrent:
+            wanted = 1
+        elif not wanted:
+            wanted = max(2, 2 * session.collection.status().actors)
+        whole = session.setting.spec.env.trajectory is not None
+        parameters = self._algorithm.exploration(session.fraction)
+        while len(self._out) < wanted:
+            job = session.job(
+                JobKind.TRAIN,
+                JobUnit.EPISODES if whole else JobUnit.STEPS,
+                self._options.episodes_per_job if whole else self._options.segment_steps,
+                exploration=dict.fromkeys(session.state.updaters, parameters),
+            )
+            self._out.add(job.job_id)
+            await session.collection.submit(job)
+
+    async def call_back(self) -> None:
+        """Cancel every job that is still out."""
+        if self._out:
+            await self._session.collection.cancel(sorted(self._out))
+            self._out.clear()
+
+    def take(self, outcome: Delivery | LostJob, *, lag_matters: bool = True) -> None:
+        """Put a training result into the replay; hand anything else to the session."""
+        session = self._session
+        job = outcome.job if isinstance(outcome, LostJob) else outcome.result.job
+        known = job.job_id in self._out
+        self._out.discard(job.job_id)
+        if isinstance(outcome, LostJob) or job.kind is JobKind.EVAL:
+            session.elsewhere(outcome)
+            return
+        if not known and lag_matters:
+            session.elsewhere(outcome)
+            return
+        for batch in outcome.result.batches:
+            session.state.replays[batch.policy_id].add(batch)
+        self._limiter.inserted(_transitions(outcome))
+        session.count(outcome, lag_matters=lag_matters)
+
+    # -- updating --------------------------------------------------------------------------------
+
+    async def wait_for_samples(self) -> None:
+        """Wait until an update may be made, or the run is over."""
+        async with self._changed:
+            while self._due(1) == 0 and self._session.outcome() is None:
+                await self._changed.wait()
+
+    async def make_due_updates(self, most: int | None = None) -> None:
+        """Make up to `most` of the updates that the limiter allows (all when None); publish."""
+        session = self._session
+        left = most
+        while (due := self._due(self._options.updates_per_publish)) and left != 0:
+            count = due if left is None else min(due, left)
+            samples = self._draw(count)
+            losses = await session.in_thread(
+                partial(_learn, session.state, samples, session.fraction)
+            )
+            # No await from here to the end of the accounting: a cancelled run stays consistent.
+            session.state.counters.updates += count
+            left = None if left is None else left - count
+            async with self._changed:
+                self._changed.notify_all()
+            await session.publish()
+            await session.report(losses)
+
+    def _due(self, most: int) -> int:
+        """Return how many updates the limiter allows now, up to `most`."""
+        size, count = self._algorithm.batch_size, 0
+        if any(len(replay) == 0 for replay in self._session.state.replays.values()):
+            return 0
+        while count < most and self._limiter.can_sample((count + 1) * size):
+            count += 1
+        return count
+
+    def _draw(self, count: int) -> list[dict[str, Transitions]]:
+        """Draw the samples of `count` updates here, where nobody puts anything in meanwhile."""
+        size = self._algorithm.batch_size
+        self._limiter.sampled(count * size)
+        return [
+            {name: replay.sample(size) for name, replay in self._session.state.replays.items()}
+            for _ in range(count)
+        ]
+
+
+def _learn(
+    state: TrainingState[Transitions], samples: list[dict[str, Transitions]], fraction: float
+) -> dict[str, float]:
+    """Make one update a sample and return the mean of each metric."""
+    totals: dict[str, float] = {}
+    for sample in samples:
+        for policy_id, updater in state.updaters.items():
+            prefix = f"{policy_id}/" if len(state.updaters) > 1 else ""
+            for name, value in updater.update(sample[policy_id], fraction).items():
+                totals[prefix + name] = totals.get(prefix + name, 0.0) + value
+    return {name: total / len(samples) for name, total in totals.items()}
+
+
+def _transitions(outcome: Delivery | LostJob) -> int:
+    if isinstance(outcome, LostJob):
+        return 0
+    return sum(batch.transitions for batch in outcome.result.batches)

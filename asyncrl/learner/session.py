@@ -1,0 +1,334 @@
+"""One generation of a run: the state, and everything around an update that both learners share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from asyncrl.data import (
+    JobKind,
+    JobUnit,
+    PolicyWeights,
+    RolloutJob,
+    RunSpec,
+    WeightSet,
+)
+from asyncrl.errors import ConfigError, RolloutFailed
+from asyncrl.learner.checkpoint import CheckpointStore
+from asyncrl.learner.config import LearnerConfig
+from asyncrl.learner.evaluation import Evaluator
+from asyncrl.learner.state import DataT, TrainingState
+from asyncrl.metrics import Checkpointed, Evaluation, Progress, RateMeter, Sink, eta
+from asyncrl.proxy import SUPERSEDED, Collection, Delivery, LostJob
+from asyncrl.wire import run_fingerprint
+
+T = TypeVar("T")
+Outcome = Literal["target", "steps", "time", "stopped"]
+
+EVALUATED = "evaluated"
+"""Why evaluation results are let go of: they are for looking at, not for training."""
+EVALUATION_DEADLINE = 300.0
+"""Seconds a run that is otherwise over waits for its last evaluation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a session works with and never changes."""
+
+    run: str
+    spec: RunSpec
+    config: LearnerConfig
+    collection: Collection
+    sink: Sink
+    store: CheckpointStore | None
+    observer: Callable[[Progress], Any]
+
+
+class Session(Generic[DataT]):
+    """Publishes, counts, evaluates, checkpoints and settles, so that a learner only learns."""
+
+    def __init__(self, setting: Setting, state: TrainingState[DataT]) -> None:
+        self.setting = setting
+        self.state = state
+        self.config = setting.config
+        self.collection = setting.collection
+        self.evaluator = Evaluator(setting.config)
+        self.newest: Progress | None = None
+        self.evaluation: Evaluation | None = None
+        self._uncovered: dict[str, int] = {}
+        """Receipt -> bytes of deliveries learned from since the last checkpoint."""
+        self._dropped: dict[str, str] = {}
+        self._lags: list[int] = []
+        self._env_metrics: dict[str, float] = {}
+        self._lost_in_a_row = 0
+        self._opened = self._checkpointed = time.monotonic()
+        self._rate = RateMeter()
+        self._threads = anyio.CapacityLimiter(1)
+
+    # -- opening ---------------------------------------------------------------------------------
+
+    async def resume(self) -> list[Delivery]:
+        """Load the newest checkpoint; return the accepted results that it does not cover.
+
+        Raises:
+            ConfigError: the folder holds a run of another environment or other networks.
+            CheckpointError: there are checkpoints, but none can be read.
+        """
+        counters = self.state.counters
+        covered: set[str] = set()
+        if self.setting.store is not None:
+            checkpoint = await self.in_thread(self.setting.store.latest)
+            if checkpoint is not None:
+                self._check_same_run(checkpoint.path, checkpoint.manifest)
+                self.state.load(checkpoint.tree["state"])
+                counters = self.state.counters
+                covered = set(checkpoint.tree["covered"])
+        counters.version = max(counters.version, self.collection.published)
+        unsettled = await self.collection.unsettled()
+        known = [each.receipt for each in unsettled if each.receipt in covered]
+        if known:
+            await self.collection.settle(known, {})
+        return [each for each in unsettled if each.receipt not in covered]
+
+    def _check_same_run(self, path: Path, manifest: Mapping[str, Any]) -> None:
+        env = self.setting.spec.env.env
+        if manifest.get("fingerprint") == run_fingerprint(self.setting.spec):
+            return
+        known = manifest.get("env")
+        difference = (
+            f"it trains {known}, not {env}"
+            if known != env
+            else "its spaces, networks or environment options are others"
+        )
+        raise ConfigError(
+            "run",
+            self.setting.run,
+            f"this run exists in {path.parent.parent} and {difference}",
+            "choose another run name, or go on with the options it was started with",
+        )
+
+    # -- jobs and weights ------------------------------------------------------------------------
+
+    def job(
+        self,
+        kind: JobKind,
+        unit: JobUnit,
+        size: int,
+        *,
+        round_number: int = 0,
+        exploration: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> RolloutJob:
+        """Return a new job that wants at least the newest published weights."""
+        counters = self.state.counters
+        counters.jobs += 1
+        return RolloutJob(
+            job_id=f"g{self.collection.generation}-{kind.value}-{counters.jobs}",
+            kind=kind,
+            unit=unit,
+            size=size,
+            round=round_number,
+            generation=self.collection.generation,
+            min_version=counters.version,
+            exploration=exploration or {},
+        )
+
+    async def publish(self) -> None:
+        """Publish the weights of every policy as the next version."""
+        counters = self.state.counters
+        version = counters.version + 1
+        weights = WeightSet(
+            generation=self.collection.generation,
+            version=version,
+            policies={
+                name: PolicyWeights(version=version, params=updater.acting_params())
+                for name, updater in self.state.updaters.items()
+            },
+        )
+        counters.version = version
+        await self.collection.publish(weights)
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run `work` in this session's one worker thread, to its end even when cancelled."""
+        return await anyio.to_thread.run_sync(work, limiter=self._threads)
+
+    # -- accounting ------------------------------------------------------------------------------
+
+    def count(self, delivery: Delivery, *, lag_matters: bool = True) -> None:
+        """Count a delivery as learned from; it is let go of once a checkpoint covers it."""
+        result, counters = delivery.result, self.state.counters
+        self._lost_in_a_row = 0
+        counters.env_steps += result.env_steps
+        counters.episodes += len(result.episodes)
+        self.state.window.extend(result.episodes.returns.tolist(), result.episodes.lengths.tolist())
+        self._uncovered[delivery.receipt] = delivery.nbytes
+        self._rate.add(result.env_steps)
+        self._env_metrics |= result.metrics
+        if lag_matters:
+            self._lags += [counters.version - batch.policy_version for batch in result.batches]
+
+    def elsewhere(self, outcome: Delivery | LostJob) -> None:
+        """Take an outcome that is not for learning: an evaluation, or one that came too late.
+
+        Raises `RolloutFailed` when nothing but lost jobs has come for a while.
+        """
+        if isinstance(outcome, LostJob):
+            self.evaluator.given_up(outcome.job.job_id)
+            self.lost(outcome)
+        elif outcome.result.job.kind is JobKind.EVAL:
+            self.evaluation = self.evaluator.result(outcome.result, self.state.counters)
+            self.setting.sink.write(self.evaluation)
+            self._dropped[outcome.receipt] = EVALUATED
+        else:
+            self._dropped[outcome.receipt] = SUPERSEDED
+
+    def lost(self, outcome: LostJob, *, limit: int = 3) -> None:
+        """Count a lost job; raise `RolloutFailed` after `limit` with no result in between."""
+        self._lost_in_a_row += 1
+        if self._lost_in_a_row >= limit:
+            report = outcome.report
+            raise RolloutFailed(
+                f"{limit} jobs in a row failed on every attempt; the last one, {report.job_id} on "
+                f"actor {report.actor_id}, in {report.where}: {report.cause}",
+                report.traceback,
+            )
+
+    async def evaluate_if_due(self) -> None:
+        """Hand out an evaluation of the newest weights when one is due."""
+        if self.evaluator.due(self.state.counters):
+            job = self.job(*self.evaluator.size())
+            self.evaluator.handed_out(job.job_id, self.state.counters)
+            await self.collection.submit(job)
+
+    async def await_evaluations(self) -> None:
+        """Wait for the evaluations that are still out, so that the last one counts."""
+        with anyio.move_on_after(EVALUATION_DEADLINE):
+            while self.evaluator.outstanding:
+                self.elsewhere(await self.collection.receive())
+
+    # -- stopping and reporting ------------------------------------------------------------------
+
+    @property
+    def seconds(self) -> float:
+        """Seconds trained, over all generations."""
+        return self.state.counters.seconds + time.monotonic() - self._opened
+
+    def outcome(self) -> Outcome | None:
+        """Return why the run is over; None while it is not."""
+        config, counters = self.config, self.state.counters
+        if config.stop_return is not None:
+            window = self.state.window
+            score = counters.eval_return if config.stops_on_eval else None
+            if not config.stops_on_eval and window.full:
+                score = window.mean_return
+            if score is not None and score >= config.stop_return:
+                return "target"
+        if counters.env_steps >= config.total_steps:
+            return "steps"
+        if config.stop_seconds is not None and self.seconds >= config.stop_seconds:
+            return "time"
+        return None
+
+    @property
+    def fraction(self) -> float:
+        """Environment steps done as a fraction of the run's total, in [0, 1]."""
+        return min(1.0, self.state.counters.env_steps / self.config.total_steps)
+
+    async def report(self, losses: Mapping[str, float]) -> None:
+        """Tell the sink and the observer where the run stands."""
+        counters, window = self.state.counters, self.state.window
+        status, rate = self.collection.status(), self._rate.rate()
+        lags, self._lags = self._lags, []
+        progress = Progress(
+            run=self.setting.run,
+            generation=max(1, self.collection.generation),
+            seconds=self.seconds,
+            env_steps=counters.env_steps,
+            total_steps=self.config.total_steps,
+            updates=counters.updates,
+            episodes=counters.episodes,
+            mean_return=window.mean_return,
+            mean_length=window.mean_length,
+            eval_return=counters.eval_return,
+            steps_per_second=rate,
+            policy_version=counters.version,
+            lag_mean=sum(lags) / len(lags) if lags else None,
+            lag_max=max(lags, default=None),
+            actors=status.actors,
+            queued_jobs=status.queued_jobs,
+            waiting_results=status.waiting_results,
+            eta_seconds=eta(counters.env_steps, self.config.total_steps, rate),
+            losses=losses,
+            env_metrics=dict(self._env_metrics),
+            counters=status.counters,
+        )
+        self.newest = progress
+        self.setting.sink.write(progress)
+        await self.setting.observer(progress)
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    async def checkpoint_if_due(self) -> None:
+        """Write a checkpoint when enough time has passed or enough bytes are uncovered."""
+        age = time.monotonic() - self._checkpointed
+        if self.setting.store is None:
+            await self._settle()
+        elif (
+            age >= self.config.checkpoint_seconds
+            or sum(self._uncovered.values()) >= self.config.checkpoint_bytes
+        ):
+            await self.checkpoint()
+
+    async def checkpoint(self) -> None:
+        """Write a checkpoint, then let go of the results it covers.
+
+        The receipts are part of the checkpoint: should the process die before they are settled, the
+        next generation knows that they were learned from.
+        """
+        if self.setting.store is None:
+            await self._settle()
+            return
+        started = time.monotonic()
+        counters = self.state.counters
+        tree = self.state.tree()
+        tree["counters"]["seconds"] = self.seconds
+        covered = list(self._uncovered)
+        manifest = {
+            "run": self.setting.run,
+            "env": self.setting.spec.env.env,
+            "fingerprint": run_fingerprint(self.setting.spec),
+            "generation": self.collection.generation,
+            "updates": counters.updates,
+            "mean_return": self.state.window.mean_return,
+            "eval_return": counters.eval_return,
+        }
+        content = {"state": tree, "covered": covered}
+        saved = await self.in_thread(
+            partial(self.setting.store.save, content, manifest, counters.env_steps)
+        )
+        await self._settle(covered)
+        self._checkpointed = time.monotonic()
+        self.setting.sink.write(
+            Checkpointed(
+                path=str(saved.path),
+                env_steps=counters.env_steps,
+                updates=counters.updates,
+                nbytes=saved.nbytes,
+                seconds=self._checkpointed - started,
+                covered=len(covered),
+            )
+        )
+
+    async def _settle(self, covered: Sequence[str] | None = None) -> None:
+        trained = list(self._uncovered) if covered is None else covered
+        dropped, self._dropped = self._dropped, {}
+        if trained or dropped:
+            await self.collection.settle(trained, dropped)
+        for receipt in trained:
+            del self._uncovered[receipt]

@@ -1,0 +1,300 @@
+"""ActorProxy: the coordinator of remote actors, with the interface of a local one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from asyncrl.broker import Broker, ResultEntry, RunInfo, Submitted
+from asyncrl.data import (
+    EnvSpec,
+    FailureReport,
+    RolloutJob,
+    RolloutResult,
+    RunSpec,
+    WeightSet,
+)
+from asyncrl.errors import InvalidBatchError, WaitTimeout, WireError
+from asyncrl.metrics import Level, Message, Sink
+from asyncrl.proxy.collector import CollectionStatus, Delivery, LostJob
+from asyncrl.proxy.config import ProxyConfig
+from asyncrl.proxy.monitor import Monitor
+from asyncrl.proxy.scenario import env_spec
+from asyncrl.wire import decode_result, encode_weights
+
+_log = logging.getLogger(__name__)
+_UNREAD = 8
+"""Decoded results held in memory for the learner; the others wait in Redis."""
+
+
+class ActorProxy:
+    """Collects over remote actors that joined the run of `broker`.
+
+    Args:
+        broker: The run on a Redis server.
+        env: Gymnasium id or import path ``"module:attr"`` (or a class or function that has one) of
+            the environment's factory; every actor imports it on its own machine.
+        envs: Environments stepped side by side in each actor.
+        kwargs: Keyword arguments of the factory; they travel as data.
+        trajectory: Import path of the `Trajectory` subclass (or the class), None for the default.
+        trajectory_kwargs: Keyword arguments of the trajectory.
+        config: Options.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        env: str | Callable[..., Any] | EnvSpec,
+        *,
+        envs: int = 8,
+        kwargs: Mapping[str, Any] | None = None,
+        trajectory: str | type | None = None,
+        trajectory_kwargs: Mapping[str, Any] | None = None,
+        config: ProxyConfig | None = None,
+    ) -> None:
+        self._broker = broker
+        self._config = config or ProxyConfig()
+        self._env = env_spec(
+            env,
+            envs=envs,
+            kwargs=kwargs,
+            trajectory=trajectory,
+            trajectory_kwargs=trajectory_kwargs,
+        )
+
+    @property
+    def env(self) -> EnvSpec:
+        """The environments, as data."""
+        return self._env
+
+    @asynccontextmanager
+    async def open(self, spec: RunSpec, sink: Sink) -> AsyncIterator[RemoteCollection]:
+        """Create the run, or take it over, and watch over its actors until the context ends.
+
+        Raises:
+            RunMismatch: the run on the server trains something else or speaks another protocol.
+        """
+        owner = f"{socket.gethostname()}:{os.getpid()}"
+        info = await self._broker.create_run(spec, owner)
+        async with anyio.create_task_group() as tasks:
+            send, receive = anyio.create_memory_object_stream[Delivery | LostJob](_UNREAD)
+            collection = RemoteCollection(self._broker, info, self._config, sink, receive)
+            async with send:
+                unsettled = await collection.read_unsettled()
+                tasks.start_soon(collection.take_in, send.clone())
+                tasks.start_soon(collection.watch, send.clone())
+                collection.remember(unsettled)
+                try:
+                    yield collection
+                finally:
+                    tasks.cancel_scope.cancel()
+
+
+class RemoteCollection:
+    """The `Collection` of an `ActorProxy`."""
+
+    concurrent = True
+
+    def __init__(
+        self,
+        broker: Broker,
+        info: RunInfo,
+        config: ProxyConfig,
+        sink: Sink,
+        outcomes: MemoryObjectReceiveStream[Delivery | LostJob],
+    ) -> None:
+        self._broker = broker
+        self._info = info
+        self._config = config
+        self._sink = sink
+        self._outcomes = outcomes
+        self._unsettled: list[Delivery] = []
+        self._jobs: dict[str, RolloutJob] = {}
+        self._counters: Counter[str] = Counter()
+        self._monitor = Monitor(broker, config, sink, self._counters, self._lost)
+
+    @property
+    def generation(self) -> int:
+        """Generation of this learner, from 1 on."""
+        return self._info.generation
+
+    @property
+    def published(self) -> int:
+        """Version of the newest weight set when the run was opened; 0 for none."""
+        return 0 if self._info.weights is None else self._info.weights[1]
+
+    async def unsettled(self) -> Sequence[Delivery]:
+        """Return results accepted earlier that no checkpoint covers yet, in the order accepted."""
+        return self._unsettled
+
+    async def publish(self, weights: WeightSet) -> None:
+        """Publish; actors load them before their next job. Raises `Fenced`."""
+        payload = await anyio.to_thread.run_sync(encode_weights, weights)
+        await self._broker.weights.publish(weights.version, payload, weights.generation)
+
+    async def submit(self, job: RolloutJob) -> None:
+        """Hand out `job`; waits while the run holds as many jobs as it may.
+
+        Raises:
+            Fenced: a newer learner took over.
+            WaitTimeout: the bound was reached for `result_timeout` seconds.
+        """
+        self._jobs[job.job_id] = job
+        deadline = time.monotonic() + self._config.result_timeout
+        while await self._broker.jobs.submit(job) is Submitted.FULL:
+            if time.monotonic() >= deadline:
+                raise WaitTimeout(
+                    f"room for job {job.job_id}",
+                    self._config.result_timeout,
+                    "the bound on jobs is reached; are actors alive?",
+                )
+            await anyio.sleep(self._config.poll_interval)
+
+    async def receive(self) -> Delivery | LostJob:
+        """Wait for the next outcome.
+
+        Raises:
+            WaitTimeout: no actor is there for `actor_timeout`, or nothing came for
+                `result_timeout` seconds although some are.
+        """
+        started = time.monotonic()
+        warned = started
+        while True:
+            with anyio.move_on_after(self._config.poll_interval):
+                outcome = await self._outcomes.receive()
+                job_id = (
+                    outcome.job.job_id
+                    if isinstance(outcome, LostJob)
+                    else outcome.result.job.job_id
+                )
+                self._jobs.pop(job_id, None)
+                return outcome
+            waited = time.monotonic() - started
+            nobody = self._monitor.alive == 0
+            limit = self._config.actor_timeout if nobody else self._config.result_timeout
+            if waited >= limit:
+                raise self._silence(waited, nobody)
+            if nobody and time.monotonic() - warned >= self._config.warn_interval:
+                warned = time.monotonic()
+                self._sink.write(Message(level=Level.WARNING, text=self._nobody(waited)))
+
+    async def cancel(self, job_ids: Sequence[str]) -> None:
+        """Give up jobs, wherever they are; actors drop them at their next beat."""
+        await self._broker.jobs.cancel(job_ids)
+        for job_id in job_ids:
+            self._jobs.pop(job_id, None)
+
+    async def settle(self, trained: Sequence[str], dropped: Mapping[str, str]) -> None:
+        """Acknowledge and delete results. Raises `Fenced`."""
+        await self._broker.results.ack(trained, dropped, self.generation)
+
+    async def finish(self) -> None:
+        """Mark the run as complete, so that its actors leave."""
+        await self._broker.finish_run(self.generation)
+
+    def status(self) -> CollectionStatus:
+        """Return numbers to show, as of the last look."""
+        return CollectionStatus(
+            actors=self._monitor.alive,
+            queued_jobs=self._monitor.queued,
+            waiting_results=self._monitor.waiting,
+            counters=dict(self._counters),
+        )
+
+    # -- run by ActorProxy.open ------------------------------------------------------------------
+
+    async def read_unsettled(self) -> list[Delivery]:
+        """Read what earlier generations left unsettled; bad results are dropped and counted."""
+        found: list[Delivery] = []
+        after = "0-0"
+        while entries := await self._broker.results.read_pending(after):
+            outcomes = [await self._outcome(entry) for entry in entries]
+            found += [each for each in outcomes if isinstance(each, Delivery)]
+            after = entries[-1].entry_id
+        return found
+
+    def remember(self, unsettled: list[Delivery]) -> None:
+        """Keep `unsettled` for the learner to ask for."""
+        self._unsettled = unsettled
+
+    async def take_in(self, send: MemoryObjectSendStream[Delivery | LostJob]) -> None:
+        """Read results for ever; a full buffer leaves the others in Redis."""
+        async with send:
+            while True:
+                for entry in await self._broker.results.read(count=2):
+                    outcome = await self._outcome(entry)
+                    if outcome is not None:
+                        await send.send(outcome)
+
+    async def watch(self, send: MemoryObjectSendStream[Delivery | LostJob]) -> None:
+        """Watch actors and jobs for ever."""
+        async with send:
+            await self._monitor.run(send)
+
+    async def _outcome(self, entry: ResultEntry) -> Delivery | LostJob | None:
+        """Return what the entry means for its job; None when it is bad and nobody waits for it.
+
+        A bad result is let go of by name, so that it neither crashes the learner nor comes back.
+        """
+        try:
+            if entry.payload is None:
+                raise WireError("its payload is gone from the server")
+            result = await anyio.to_thread.run_sync(_decode, entry.payload)
+        except (WireError, InvalidBatchError) as error:
+            return await self._refuse(entry, error)
+        return Delivery(result=result, receipt=entry.entry_id, nbytes=entry.nbytes)
+
+    async def _refuse(self, entry: ResultEntry, error: Exception) -> LostJob | None:
+        self._counters["rejected"] += 1
+        text = (
+            f"result {entry.entry_id} of job {entry.job_id} by actor {entry.actor_id} is "
+            f"refused: {error}"
+        )
+        self._sink.write(Message(level=Level.ERROR, text=text))
+        await self._broker.results.ack((), {entry.entry_id: "invalid"}, self.generation)
+        return self._lost(
+            FailureReport(
+                actor_id=entry.actor_id,
+                job_id=entry.job_id,
+                attempt=entry.attempt,
+                where="decoding its result",
+                cause=f"{type(error).__name__}: {error}",
+            )
+        )
+
+    def _lost(self, report: FailureReport) -> LostJob | None:
+        job = self._jobs.get(report.job_id)
+        return None if job is None else LostJob(job=job, report=report)
+
+    def _nobody(self, waited: float) -> str:
+        return (
+            f"no actor is on run {self._broker.run!r} for {waited:.0f} s; "
+            f"start one: python -m asyncrl.actor --redis {self._broker.url} "
+            f"--run {self._broker.run}"
+        )
+
+    def _silence(self, waited: float, nobody: bool) -> WaitTimeout:
+        if nobody:
+            return WaitTimeout("an actor", waited, self._nobody(waited))
+        return WaitTimeout(
+            "a result",
+            waited,
+            f"{self._monitor.alive} actors are alive but finish nothing; give jobs fewer steps or "
+            "raise result_timeout",
+        )
+
+
+def _decode(payload: bytes) -> RolloutResult:
+    result = decode_result(payload)
+    result.validate()
+    return result

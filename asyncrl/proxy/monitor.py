@@ -1,0 +1,150 @@
+"""Watches actors and jobs: says who joined and died, and gives stuck jobs to somebody else."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import anyio
+from anyio.streams.memory import MemoryObjectSendStream
+
+from asyncrl.broker import Broker, Event, ReassignStatus
+from asyncrl.data import FailureReport
+from asyncrl.metrics import ActorChange, ActorChanged, JobFailed, JobReassigned, Sink
+from asyncrl.proxy.collector import Delivery, LostJob
+from asyncrl.proxy.config import ProxyConfig
+from asyncrl.proxy.liveness import Liveness, Stuck
+
+_TIDY_INTERVAL = 60.0
+"""Seconds between two sweeps of the names that crashed actors left on the server."""
+
+
+class Monitor:
+    """One look every `monitor_interval`.
+
+    Args:
+        broker: The run.
+        config: Options.
+        sink: Where changes go.
+        counters: Counts of ``reassigned``, ``failed`` and ``dead``, kept up here.
+        lost: Turns the last report of a dead job into its outcome; None when nobody waits for it.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        config: ProxyConfig,
+        sink: Sink,
+        counters: Counter[str],
+        lost: Callable[[FailureReport], LostJob | None],
+    ) -> None:
+        self._broker = broker
+        self._config = config
+        self._sink = sink
+        self._counters = counters
+        self._lost = lost
+        self._liveness = Liveness(config.dead_after, config.stall_timeout, config.job_timeout)
+        self._events_after = ""
+        self._looked: float | None = None
+        self._tidied = time.monotonic()
+        self.queued = 0
+        self.waiting = 0
+
+    @property
+    def alive(self) -> int:
+        """Actors alive at the last look."""
+        return self._liveness.alive
+
+    async def run(self, send: MemoryObjectSendStream[Delivery | LostJob]) -> None:
+        """Look for ever; outcomes of dead jobs go to `send`."""
+        self._events_after = await self._broker.events.latest()
+        while True:
+            for lost in await self.look():
+                await send.send(lost)
+            await anyio.sleep(self._config.monitor_interval)
+
+    async def look(self) -> list[LostJob]:
+        """Look once; return the jobs that are given up for good."""
+        actors = await self._broker.presence.actors()
+        pending = await self._broker.jobs.pending()
+        self.queued = await self._broker.jobs.queued()
+        self.waiting = await self._broker.results.waiting()
+        now = time.monotonic()
+        if self._looked is not None and now - self._looked > self._config.dead_after / 2:
+            self._liveness.reset(now)
+        self._looked = now
+        for change in self._liveness.observe(actors, now):
+            self._sink.write(
+                ActorChanged(
+                    actor=change.actor_id,
+                    change=change.change,
+                    reason=change.reason,
+                    actors=self.alive,
+                )
+            )
+            if change.change is ActorChange.DEAD:
+                self._counters["actors_dead"] += 1
+        if now - self._tidied >= _TIDY_INTERVAL:
+            self._tidied = now
+            await self._broker.presence.retire_idle(self._config.forget_after)
+        for stuck in self._liveness.stuck(pending, actors, now):
+            await self._reassign(stuck)
+        return await self._read_events()
+
+    async def _reassign(self, stuck: Stuck) -> None:
+        """Give a stuck job to somebody else; one that is dead now shows up among the events."""
+        job = stuck.job
+        answer = await self._broker.jobs.reassign(job.token, job.kind, stuck.reason)
+        if answer.status is ReassignStatus.REASSIGNED:
+            self._counters["reassigned"] += 1
+            self._sink.write(
+                JobReassigned(
+                    job=job.job_id,
+                    actor=job.actor_id,
+                    attempt=answer.attempt,
+                    reason=stuck.reason,
+                )
+            )
+
+    async def _read_events(self) -> list[LostJob]:
+        """Report failures since the last look; return the outcomes of dead jobs."""
+        outcomes: list[LostJob] = []
+        for event in await self._broker.events.tail(self._events_after):
+            self._events_after = event.entry_id
+            if event.kind == "failure" and event.report is not None:
+                self._counters["failed"] += 1
+                self._sink.write(_failed(event.report, dead=False))
+            elif event.kind == "dead":
+                outcomes += self._dead(event.report or _unreported(event))
+        return outcomes
+
+    def _dead(self, report: FailureReport) -> list[LostJob]:
+        self._counters["dead"] += 1
+        self._sink.write(_failed(report, dead=True))
+        lost = self._lost(report)
+        return [] if lost is None else [lost]
+
+
+def _unreported(event: Event) -> FailureReport:
+    """Return the report of a dead job whose last actor never said what went wrong."""
+    return FailureReport(
+        actor_id=event.actor_id,
+        job_id=event.job_id,
+        attempt=event.attempt,
+        where="running the job",
+        cause="; then ".join(event.reasons) or "its actors died",
+    )
+
+
+def _failed(report: FailureReport, *, dead: bool) -> JobFailed:
+    return JobFailed(
+        actor=report.actor_id,
+        job=report.job_id,
+        attempt=report.attempt,
+        where=report.where,
+        cause=report.cause,
+        traceback=report.traceback,
+        seed=report.seed,
+        dead=dead,
+    )

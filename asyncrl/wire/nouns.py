@@ -1,0 +1,361 @@
+"""The library's nouns as messages, field by field.
+
+Every decoder checks the type of every field, ignores fields it does not know (a newer minor version
+may add some) and translates whatever a noun's own checks say into `WireError`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+import msgpack
+import numpy as np
+
+from asyncrl.data import (
+    EnvSpec,
+    EpisodeStats,
+    FailureReport,
+    JobKind,
+    JobUnit,
+    PolicySpec,
+    PolicyWeights,
+    RolloutJob,
+    RolloutResult,
+    RunSpec,
+    SpaceSpec,
+    TrajectoryBatch,
+    WeightSet,
+)
+from asyncrl.errors import ConfigError, WireError
+from asyncrl.wire.codec import Kind, pack, unpack
+from asyncrl.wire.fields import Fields
+from asyncrl.wire.limits import CHECKPOINT_LIMITS, DEFAULT_LIMITS, WireLimits
+
+T = TypeVar("T")
+
+
+def fingerprint(data: bytes) -> str:
+    """Return the SHA-256 of `data`, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def run_fingerprint(spec: RunSpec) -> str:
+    """Return what tells runs apart that must not be mixed: environment, policies, agents.
+
+    Seed and number of environments are left out: they may change when a run is resumed. The order
+    of mappings does not matter.
+    """
+    plain = _run(spec)
+    del plain["seed"], plain["env"]["num_envs"]
+    return fingerprint(cast("bytes", msgpack.packb(_ordered(plain))))
+
+
+def encode_job(job: RolloutJob) -> bytes:
+    """Return `job` as bytes."""
+    return pack(Kind.JOB, _job(job))
+
+
+def decode_job(data: bytes, limits: WireLimits = DEFAULT_LIMITS) -> RolloutJob:
+    """Return the job in `data`; `WireError` unless it is one."""
+    return _decode(Kind.JOB, data, limits, _read_job)
+
+
+def encode_result(result: RolloutResult) -> bytes:
+    """Return `result` as bytes."""
+    return pack(
+        Kind.RESULT,
+        {
+            "job": _job(result.job),
+            "actor_id": result.actor_id,
+            "env_steps": result.env_steps,
+            "batches": [_batch(batch) for batch in result.batches],
+            "returns": result.episodes.returns,
+            "lengths": result.episodes.lengths,
+            "metrics": {name: float(value) for name, value in result.metrics.items()},
+            "weights_version": result.weights_version,
+            "seconds": result.seconds,
+        },
+    )
+
+
+def decode_result(data: bytes, limits: WireLimits = DEFAULT_LIMITS) -> RolloutResult:
+    """Return the result in `data`, its arrays read-only views; `WireError` unless it is one.
+
+    Shapes and numbers are not checked here: call `RolloutResult.validate`.
+    """
+    return _decode(Kind.RESULT, data, limits, _read_result)
+
+
+def encode_weights(weights: WeightSet) -> bytes:
+    """Return `weights` as bytes."""
+    policies = {
+        name: {"version": policy.version, "params": dict(policy.params)}
+        for name, policy in weights.policies.items()
+    }
+    head = {"generation": weights.generation, "version": weights.version}
+    return pack(Kind.WEIGHTS, {**head, "policies": policies}, CHECKPOINT_LIMITS)
+
+
+def decode_weights(data: bytes, limits: WireLimits = CHECKPOINT_LIMITS) -> WeightSet:
+    """Return the weight set in `data`, its arrays read-only views; `WireError` unless it is one."""
+    return _decode(Kind.WEIGHTS, data, limits, _read_weights)
+
+
+def encode_run(spec: RunSpec) -> bytes:
+    """Return `spec` as bytes; `WireError` for keyword arguments that cannot travel."""
+    return pack(Kind.RUN, _run(spec))
+
+
+def decode_run(data: bytes, limits: WireLimits = DEFAULT_LIMITS) -> RunSpec:
+    """Return the run spec in `data`; `WireError` unless it is one."""
+    return _decode(Kind.RUN, data, limits, _read_run)
+
+
+def encode_failure(report: FailureReport) -> bytes:
+    """Return `report` as bytes, its texts cut to what fits."""
+    return pack(
+        Kind.FAILURE,
+        {
+            "actor_id": report.actor_id,
+            "job_id": report.job_id,
+            "attempt": report.attempt,
+            "where": report.where[:_LONG_TEXT],
+            "cause": report.cause[:_LONG_TEXT],
+            "traceback": report.traceback[-_LONG_TEXT:],
+            "seed": report.seed,
+        },
+    )
+
+
+def decode_failure(data: bytes, limits: WireLimits = DEFAULT_LIMITS) -> FailureReport:
+    """Return the failure report in `data`; `WireError` unless it is one."""
+    return _decode(Kind.FAILURE, data, limits, _read_failure)
+
+
+def encode_tree(tree: Mapping[str, Any]) -> bytes:
+    """Return a tree of dicts, lists, None, bools, ints of any size, floats, text, bytes, arrays."""
+    return pack(Kind.TREE, dict(tree), CHECKPOINT_LIMITS)
+
+
+def decode_tree(data: bytes, limits: WireLimits = CHECKPOINT_LIMITS) -> dict[str, Any]:
+    """Return the tree in `data`, its arrays read-only views; `WireError` unless it is one."""
+    return dict(_decode(Kind.TREE, data, limits, lambda fields: fields.raw))
+
+
+_LONG_TEXT = 64 * 1024
+
+
+def _decode(kind: Kind, data: bytes, limits: WireLimits, read: Callable[[Fields], T]) -> T:
+    fields = Fields(unpack(kind, data, limits), kind.name.lower())
+    try:
+        return read(fields)
+    except ConfigError as error:
+        raise WireError(f"a {kind.name.lower()} that cannot be: {error}") from error
+
+
+def _ordered(value: Any) -> Any:
+    """Return mappings as sorted lists of pairs, at any depth."""
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, Any]", value).items()
+        return [[key, _ordered(each)] for key, each in sorted(pairs)]
+    if isinstance(value, list | tuple):
+        return [_ordered(each) for each in cast("list[Any]", value)]
+    return value
+
+
+# -- jobs ----------------------------------------------------------------------------------------
+
+
+def _job(job: RolloutJob) -> dict[str, Any]:
+    return {
+        "job_id": job.job_id,
+        "kind": job.kind.value,
+        "unit": job.unit.value,
+        "size": job.size,
+        "round": job.round,
+        "generation": job.generation,
+        "attempt": job.attempt,
+        "min_version": job.min_version,
+        "exploration": {
+            policy: {name: float(value) for name, value in parameters.items()}
+            for policy, parameters in job.exploration.items()
+        },
+    }
+
+
+def _read_job(fields: Fields) -> RolloutJob:
+    exploration = fields.mapping("exploration")
+    return RolloutJob(
+        job_id=fields.text("job_id"),
+        kind=fields.choice("kind", JobKind),
+        unit=fields.choice("unit", JobUnit),
+        size=fields.integer("size"),
+        round=fields.integer("round"),
+        generation=fields.integer("generation"),
+        attempt=fields.integer("attempt"),
+        min_version=fields.integer("min_version"),
+        exploration={policy: exploration.child(policy).numbers() for policy in exploration.raw},
+    )
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+def _batch(batch: TrajectoryBatch) -> dict[str, Any]:
+    return {
+        "policy_id": batch.policy_id,
+        "policy_version": batch.policy_version,
+        "agent_id": batch.agent_id,
+        "extras": dict(batch.extras),
+        **{name: getattr(batch, name) for name in _BATCH_ARRAYS},
+    }
+
+
+_BATCH_ARRAYS = [
+    "obs",
+    "action",
+    "reward",
+    "terminated",
+    "truncated",
+    "last_obs",
+    "final_obs",
+    "final_index",
+]
+
+
+def _read_batch(fields: Fields) -> TrajectoryBatch:
+    return TrajectoryBatch(
+        policy_id=fields.text("policy_id"),
+        policy_version=fields.integer("policy_version"),
+        agent_id=fields.text("agent_id"),
+        extras=fields.mapping("extras").arrays(),
+        **{name: fields.array(name) for name in _BATCH_ARRAYS},
+    )
+
+
+def _read_result(fields: Fields) -> RolloutResult:
+    return RolloutResult(
+        job=_read_job(fields.mapping("job")),
+        actor_id=fields.text("actor_id"),
+        env_steps=fields.integer("env_steps"),
+        batches=tuple(_read_batch(each) for each in fields.mappings("batches")),
+        episodes=EpisodeStats(
+            returns=fields.array("returns", np.float64), lengths=fields.array("lengths", np.int64)
+        ),
+        metrics=fields.mapping("metrics").numbers(),
+        weights_version=fields.integer("weights_version"),
+        seconds=fields.number("seconds"),
+    )
+
+
+# -- weights -------------------------------------------------------------------------------------
+
+
+def _read_weights(fields: Fields) -> WeightSet:
+    policies = fields.mapping("policies")
+    return WeightSet(
+        generation=fields.integer("generation"),
+        version=fields.integer("version"),
+        policies={
+            name: PolicyWeights(
+                version=policies.child(name).integer("version"),
+                params=policies.child(name).mapping("params").arrays(),
+            )
+            for name in policies.raw
+        },
+    )
+
+
+# -- runs ----------------------------------------------------------------------------------------
+
+
+def _space(space: SpaceSpec) -> dict[str, Any]:
+    bounds = {
+        name: bound if isinstance(bound, float | int) else list(bound)
+        for name, bound in (("low", space.low), ("high", space.high))
+    }
+    return {
+        "kind": space.kind,
+        "shape": list(space.shape),
+        "dtype": space.dtype,
+        "n": space.n,
+        "start": space.start,
+        **bounds,
+    }
+
+
+def _read_space(fields: Fields) -> SpaceSpec:
+    return SpaceSpec(
+        kind=fields.literal("kind", ("box", "discrete")),
+        shape=fields.integers("shape"),
+        dtype=fields.text("dtype"),
+        low=fields.bound("low"),
+        high=fields.bound("high"),
+        n=fields.integer("n"),
+        start=fields.integer("start"),
+    )
+
+
+def _run(spec: RunSpec) -> dict[str, Any]:
+    env = spec.env
+    return {
+        "seed": spec.seed,
+        "agents": dict(spec.agents),
+        "env": {
+            "env": env.env,
+            "kwargs": dict(env.kwargs),
+            "num_envs": env.num_envs,
+            "trajectory": env.trajectory,
+            "trajectory_kwargs": dict(env.trajectory_kwargs),
+        },
+        "policies": {
+            name: {
+                "observation": _space(policy.observation),
+                "action": _space(policy.action),
+                "head": policy.head,
+                "hidden": list(policy.hidden),
+                "activation": policy.activation,
+            }
+            for name, policy in spec.policies.items()
+        },
+    }
+
+
+def _read_run(fields: Fields) -> RunSpec:
+    env, policies = fields.mapping("env"), fields.mapping("policies")
+    return RunSpec(
+        seed=fields.integer("seed"),
+        agents=fields.mapping("agents").texts(),
+        env=EnvSpec(
+            env=env.text("env"),
+            kwargs=env.mapping("kwargs").raw,
+            num_envs=env.integer("num_envs"),
+            trajectory=env.optional_text("trajectory"),
+            trajectory_kwargs=env.mapping("trajectory_kwargs").raw,
+        ),
+        policies={name: _read_policy(policies.child(name)) for name in policies.raw},
+    )
+
+
+def _read_policy(fields: Fields) -> PolicySpec:
+    return PolicySpec(
+        observation=_read_space(fields.mapping("observation")),
+        action=_read_space(fields.mapping("action")),
+        head=fields.literal("head", ("categorical", "gaussian", "q_values")),
+        hidden=fields.integers("hidden"),
+        activation=fields.literal("activation", ("tanh", "relu")),
+    )
+
+
+def _read_failure(fields: Fields) -> FailureReport:
+    return FailureReport(
+        actor_id=fields.text("actor_id"),
+        job_id=fields.text("job_id"),
+        attempt=fields.integer("attempt"),
+        where=fields.text("where"),
+        cause=fields.text("cause"),
+        traceback=fields.text("traceback"),
+        seed=fields.optional_integer("seed"),
+    )

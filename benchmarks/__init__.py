@@ -1,0 +1,1 @@
+"""Benchmarks: every number in the README comes from one of these."""

@@ -1,0 +1,223 @@
+"""Whole episodes through a Trajectory: default, late rewards, several agents, async callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from asyncrl.actor import StepEvent, Trajectory
+from asyncrl.actor.control import RolloutControl
+from asyncrl.actor.host import RolloutHost
+from asyncrl.data import (
+    DEFAULT_POLICY,
+    EnvSpec,
+    JobKind,
+    JobUnit,
+    PolicySpec,
+    PolicyWeights,
+    RolloutJob,
+    RolloutResult,
+    RunSpec,
+    SpaceSpec,
+    WeightSet,
+)
+from asyncrl.errors import ConfigError, EnvironmentFailure
+from asyncrl.policies import initial_params
+
+BOX = SpaceSpec(kind="box", shape=(1,), low=0.0, high=100.0)
+TWO = SpaceSpec(kind="discrete", dtype="int64", n=2)
+
+
+class Counter(gym.Env[np.ndarray, np.int64]):
+    """obs = t, reward = t; truncated after 4 steps. A list records that close was called."""
+
+    observation_space = gym.spaces.Box(0, 100, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2, start=5)
+    closed: list[bool] = []
+    metrics: Mapping[str, float]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        self.metrics = {}
+        return np.array([0.0], np.float32), {"seed": seed}
+
+    def step(self, action):
+        assert action in (5, 6)
+        self.t += 1
+        self.metrics = {"steps_done": self.t}
+        return np.array([self.t], np.float32), float(self.t), False, self.t == 4, {}
+
+    def close(self):
+        self.closed.append(True)
+
+
+class LateReward(Trajectory):
+    """Reward of a step: how many steps were still to come."""
+
+    def get_reward(self):
+        return None
+
+    def on_finish(self):
+        steps = self.steps["agent"]
+        for index, step in enumerate(steps):
+            step.reward = float(len(steps) - 1 - index)
+        return super().on_finish()
+
+
+class TwoAgents(Trajectory):
+    """Agent `even` acts at even steps, agent `odd` at odd ones; both have policies of their own."""
+
+    def spaces(self):
+        return {"even": (BOX, TWO), "odd": (BOX, TWO)}
+
+    def get_state(self, event: StepEvent):
+        return {"even" if event.step % 2 == 0 else "odd": event.obs}
+
+    def get_action(self, action_by_agent: Mapping[str, Any], event: StepEvent):
+        (choice,) = action_by_agent.values()
+        return 5 + choice
+
+
+class Awaited(Trajectory):
+    """Every callback waits on the event loop."""
+
+    async def reset(self):
+        await anyio.lowlevel.checkpoint()
+        super().reset()
+
+    async def get_state(self, event: StepEvent):
+        await anyio.lowlevel.checkpoint()
+        return {"agent": event.obs}
+
+    async def get_action(self, action_by_agent: Mapping[str, Any], event: StepEvent):
+        await anyio.lowlevel.checkpoint()
+        return super().get_action(action_by_agent, event)
+
+    async def on_finish(self):
+        await anyio.lowlevel.checkpoint()
+        return {agent: self.batch(agent) for agent in self.steps}
+
+
+class Broken(Trajectory):
+    def get_state(self, event: StepEvent):
+        if event.step == 2:
+            raise KeyError("the port is not on the map")
+        return super().get_state(event)
+
+
+class NotFinite(Trajectory):
+    def get_state(self, event: StepEvent):
+        return {"agent": np.array([np.nan if event.step == 3 else 0.0], np.float32)}
+
+
+def host_of(trajectory: type, agents: dict[str, str] | None = None) -> RolloutHost:
+    shape = PolicySpec(observation=BOX, action=TWO, head="categorical", hidden=(4,))
+    agents = agents or {"agent": DEFAULT_POLICY}
+    spec = RunSpec(
+        env=EnvSpec(
+            env=f"{__name__}:Counter", trajectory=f"{__name__}:{trajectory.__name__}", num_envs=1
+        ),
+        policies=dict.fromkeys(agents.values(), shape),
+        agents=agents,
+    )
+    host = RolloutHost(spec, "me")
+    policies = {
+        name: PolicyWeights(version=7, params=initial_params(shape, 0)) for name in spec.policies
+    }
+    host.load(WeightSet(generation=1, version=9, policies=policies))
+    return host
+
+
+async def roll_out(
+    trajectory: type,
+    episodes: int = 2,
+    kind: JobKind = JobKind.TRAIN,
+    agents: dict[str, str] | None = None,
+) -> RolloutResult:
+    host = host_of(trajectory, agents)
+    job = RolloutJob(job_id="g1-train-1", kind=kind, unit=JobUnit.EPISODES, size=episodes)
+    try:
+        return await host.run(job, RolloutControl())
+    finally:
+        await host.close()
+
+
+async def test_the_default_is_gymnasium():
+    result = await roll_out(Trajectory)
+    assert result.episodes.returns.tolist() == [10.0, 10.0]
+    assert result.episodes.lengths.tolist() == [4, 4]
+    assert result.env_steps == 8
+    assert result.metrics == {"steps_done": 4.0}
+    assert result.weights_version == 9
+    first, _ = result.batches
+    assert first.obs[:, 0, 0].tolist() == [0, 1, 2, 3]
+    assert first.reward[:, 0].tolist() == [1, 2, 3, 4]
+    assert first.truncated[:, 0].tolist() == [False, False, False, True]
+    assert not first.terminated.any()
+    assert first.final_obs.tolist() == [[4.0]]
+    assert first.next_obs()[:, 0, 0].tolist() == [1, 2, 3, 4]
+    assert first.policy_version == 7
+    assert set(np.unique(first.action)) <= {0, 1}
+    assert first.extras["log_prob"].shape == (4, 1)
+
+
+async def test_rewards_may_come_late():
+    result = await roll_out(LateReward, 1)
+    assert result.batches[0].reward[:, 0].tolist() == [3, 2, 1, 0]
+    assert result.episodes.returns.tolist() == [6.0]
+
+
+async def test_only_the_agents_an_event_names_act_each_with_its_own_policy():
+    result = await roll_out(TwoAgents, 1, agents={"even": "p-even", "odd": "p-odd"})
+    by_agent = {batch.agent_id: batch for batch in result.batches}
+    assert {a: b.policy_id for a, b in by_agent.items()} == {"even": "p-even", "odd": "p-odd"}
+    assert by_agent["even"].obs[:, 0, 0].tolist() == [0, 2]
+    assert by_agent["odd"].obs[:, 0, 0].tolist() == [1, 3]
+    # The last event, at step 4, is one for `even`; `odd` bootstraps from its own last state.
+    assert by_agent["even"].final_obs.tolist() == [[4.0]]
+    assert by_agent["odd"].final_obs.tolist() == [[3.0]]
+
+
+async def test_callbacks_may_be_async():
+    result = await roll_out(Awaited)
+    assert result.episodes.returns.tolist() == [10.0, 10.0]
+
+
+async def test_an_evaluation_returns_statistics_but_no_batches():
+    result = await roll_out(Trajectory, 3, JobKind.EVAL)
+    assert result.batches == ()
+    assert result.episodes.returns.tolist() == [10.0] * 3
+
+
+async def test_a_raising_callback_shows_its_own_traceback_step_and_seed():
+    with pytest.raises(EnvironmentFailure, match=r"get_state, step 3 \(seed \d+\): KeyError") as e:
+        await roll_out(Broken)
+    assert 'raise KeyError("the port is not on the map")' in e.value.traceback
+
+
+async def test_a_nan_state_is_caught_at_the_edge_by_agent_and_step():
+    with pytest.raises(EnvironmentFailure, match=r"step 3 .*agent 'agent': .* not finite"):
+        await roll_out(NotFinite)
+
+
+async def test_a_segment_of_steps_does_not_go_through_a_trajectory():
+    host = host_of(Trajectory)
+    job = RolloutJob(job_id="g1-train-1", kind=JobKind.TRAIN, unit=JobUnit.STEPS, size=4)
+    with pytest.raises(ConfigError, match="whole episodes"):
+        await host.run(job, RolloutControl())
+    await host.close()
+
+
+async def test_environments_are_closed_after_work_and_after_failure():
+    Counter.closed.clear()
+    await roll_out(Trajectory)
+    assert Counter.closed == [True]
+    with pytest.raises(EnvironmentFailure):
+        await roll_out(Broken)
+    assert Counter.closed == [True, True]

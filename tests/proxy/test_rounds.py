@@ -1,0 +1,172 @@
+"""Rounds: distinct jobs, triggers, superseded work. FIELD-CASES 31, 48, 50."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from asyncrl.data import (
+    EpisodeStats,
+    FailureReport,
+    JobKind,
+    JobUnit,
+    RolloutJob,
+    RolloutResult,
+    WeightSet,
+)
+from asyncrl.errors import ConfigError, RolloutFailed
+from asyncrl.proxy import CollectionStatus, Delivery, LostJob, Rounds, UpdateTrigger
+
+
+def make_job(job_id: str, number: int) -> RolloutJob:
+    return RolloutJob(
+        job_id=job_id, kind=JobKind.TRAIN, unit=JobUnit.STEPS, size=1, round=number
+    )
+
+
+def delivery(job: RolloutJob) -> Delivery:
+    stats = EpisodeStats(returns=np.zeros(0), lengths=np.zeros(0, np.int64))
+    result = RolloutResult(job=job, actor_id="a", env_steps=1, episodes=stats)
+    return Delivery(result=result, receipt=f"r-{job.job_id}", nbytes=0)
+
+
+def lost(job: RolloutJob) -> LostJob:
+    report = FailureReport(
+        actor_id="a", job_id=job.job_id, attempt=3, where="step 1", cause="Boom", traceback="tb"
+    )
+    return LostJob(job=job, report=report)
+
+
+class ScriptedCollection:
+    """A collection whose outcomes the test writes down beforehand."""
+
+    concurrent = True
+    generation = 1
+    published = 0
+
+    def __init__(self, outcomes: Sequence[Delivery | LostJob]) -> None:
+        self.outcomes = deque(outcomes)
+        self.submitted: list[str] = []
+        self.cancelled: list[str] = []
+
+    async def unsettled(self) -> Sequence[Delivery]:
+        return ()
+
+    async def publish(self, weights: WeightSet) -> None: ...
+
+    async def submit(self, job: RolloutJob) -> None:
+        self.submitted.append(job.job_id)
+
+    async def receive(self) -> Delivery | LostJob:
+        return self.outcomes.popleft()
+
+    async def cancel(self, job_ids: Sequence[str]) -> None:
+        self.cancelled += job_ids
+
+    async def settle(self, trained: Sequence[str], dropped: Mapping[str, str]) -> None: ...
+
+    async def finish(self) -> None: ...
+
+    def status(self) -> CollectionStatus:
+        return CollectionStatus()
+
+
+def elsewhere_forbidden(outcome: Delivery | LostJob) -> None:
+    raise AssertionError(f"{outcome} belongs to a round")
+
+
+@pytest.mark.parametrize(
+    ("share", "jobs", "needed"),
+    [
+        (0.1, 3, 1),  # the ancestor's "10%" of 3 was 0 and never fired
+        (0.5, 3, 2),
+        (0.8, 5, 4),  # 0.8 * 5 is 4.000..: not five
+        (0.34, 3, 2),
+        (1.0, 3, 3),
+        (1, 3, 1),
+        (2, 3, 2),
+        (9, 3, 3),  # more than there are can never finish
+    ],
+)
+def test_update_trigger_needs_at_least_one_and_at_most_all_jobs(
+    share: float, jobs: int, needed: int
+):
+    assert UpdateTrigger(share).needed(jobs) == needed
+
+
+@pytest.mark.parametrize(("text", "share"), [("3", 3), ("0.8", 0.8), ("80%", 0.8), ("100%", 1.0)])
+def test_update_trigger_is_read_from_text(text: str, share: float):
+    assert UpdateTrigger.parse(text).share == share
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "0%", "120%", "1.5", "many", ""])
+def test_impossible_update_triggers_are_refused_by_name(text: str):
+    with pytest.raises(ConfigError, match="update_trigger"):
+        UpdateTrigger.parse(text)
+
+
+async def test_a_round_waits_for_distinct_jobs_and_cancels_the_rest():
+    jobs = [make_job(f"j-{n}", 1) for n in range(4)]
+    collection = ScriptedCollection([delivery(jobs[2]), delivery(jobs[0])])
+    rounds = Rounds(collection, UpdateTrigger(2), elsewhere_forbidden)
+    await rounds.issue(1, jobs)
+    gathered = await rounds.gather()
+    assert [d.result.job.job_id for d in gathered.deliveries] == ["j-2", "j-0"]
+    assert collection.cancelled == ["j-1", "j-3"]
+    assert len(rounds) == 0
+
+
+async def test_results_of_later_rounds_are_kept_for_their_round():
+    first, second = make_job("j-1", 1), make_job("j-2", 2)
+    collection = ScriptedCollection([delivery(second), delivery(first)])
+    rounds = Rounds(collection, UpdateTrigger(), elsewhere_forbidden)
+    await rounds.issue(1, [first])
+    await rounds.issue(2, [second])
+    assert (await rounds.gather()).deliveries[0].result.job is first
+    assert (await rounds.gather()).deliveries[0].result.job is second
+    assert not collection.outcomes
+
+
+async def test_a_result_that_came_after_its_round_goes_elsewhere():
+    late, current = make_job("j-1", 1), make_job("j-2", 2)
+    seen: list[Delivery | LostJob] = []
+    collection = ScriptedCollection([delivery(late), delivery(current)])
+    rounds = Rounds(collection, UpdateTrigger(), seen.append)
+    await rounds.issue(2, [current])
+    await rounds.gather()
+    assert [outcome.result.job.job_id for outcome in seen if isinstance(outcome, Delivery)] == [
+        "j-1"
+    ]
+
+
+async def test_a_lost_job_counts_as_finished_so_that_the_round_goes_on():
+    jobs = [make_job(f"j-{n}", 1) for n in range(2)]
+    collection = ScriptedCollection([lost(jobs[0]), delivery(jobs[1])])
+    rounds = Rounds(collection, UpdateTrigger(), elsewhere_forbidden)
+    await rounds.issue(1, jobs)
+    gathered = await rounds.gather()
+    assert len(gathered.deliveries) == 1
+    assert len(gathered.lost) == 1
+
+
+async def test_a_round_of_lost_jobs_fails_with_the_environments_traceback():
+    jobs = [make_job(f"j-{n}", 1) for n in range(2)]
+    rounds = Rounds(
+        ScriptedCollection([lost(each) for each in jobs]), UpdateTrigger(), elsewhere_forbidden
+    )
+    await rounds.issue(1, jobs)
+    with pytest.raises(RolloutFailed, match="all 2 jobs .* job j-1 on actor a, in step 1: Boom") as e:
+        await rounds.gather()
+    assert e.value.traceback == "tb"
+
+
+async def test_abandoning_cancels_what_is_unfinished_in_every_round():
+    collection = ScriptedCollection([])
+    rounds = Rounds(collection, UpdateTrigger(), elsewhere_forbidden)
+    await rounds.issue(1, [make_job("j-1", 1)])
+    await rounds.issue(2, [make_job("j-2", 2)])
+    await rounds.abandon()
+    assert collection.cancelled == ["j-1", "j-2"]
