@@ -150,6 +150,8 @@ class Client:
 
     def _translate(self, error: Exception, elapsed: float = 0.0) -> BrokerError:
         """Say what an error of redis-py means, without secrets."""
+        if error.args and isinstance(error.args[0], Exception):
+            error = error.args[0]  # redis-py wraps what goes wrong while it connects
         # redis-py moves some answers' first word, such as LOADING, out of their text.
         said = f"{getattr(error, 'status_code', None) or ''} {error}".strip()
         if isinstance(error, redis_errors.AuthenticationError | redis_errors.AuthorizationError):

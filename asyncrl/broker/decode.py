@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asyncrl.broker.nouns import DeadJob, Event
-from asyncrl.broker.session import as_fields, as_text
+from asyncrl.broker.session import as_count, as_fields, as_text
 from asyncrl.data import FailureReport, JobKind
 from asyncrl.errors import WireError
 from asyncrl.wire import decode_failure
@@ -34,7 +34,7 @@ def event_of(entry: Any) -> Event | None:
         kind=kind,
         actor_id=as_text(fields.get("a", b"")),
         job_id=as_text(fields.get("j", b"")),
-        attempt=int(fields.get("n", b"0")),
+        attempt=as_count(fields, "n"),
         report=_report_of(fields),
         reasons=_reasons_of(fields),
     )
@@ -43,13 +43,13 @@ def event_of(entry: Any) -> Event | None:
 def dead_job_of(entry: Any) -> DeadJob:
     """Return the dead job of a stream entry."""
     fields = as_fields(entry[1])
-    kind = as_text(fields["k"])
+    kind = as_text(fields.get("k", b""))
     return DeadJob(
         entry_id=as_text(entry[0]),
-        job_id=as_text(fields["j"]),
-        kind=JobKind(kind) if kind else None,
-        attempt=int(fields["n"]),
-        actor_id=as_text(fields["a"]),
+        job_id=as_text(fields.get("j", b"")),
+        kind=JobKind(kind) if kind in set(JobKind) else None,
+        attempt=as_count(fields, "n"),
+        actor_id=as_text(fields.get("a", b"")),
         reasons=_reasons_of(fields),
         report=_report_of(fields),
     )
@@ -70,7 +70,7 @@ def _report_of(fields: dict[str, bytes]) -> FailureReport | None:
         return FailureReport(
             actor_id=as_text(fields.get("a", b"")),
             job_id=as_text(fields.get("j", b"")),
-            attempt=int(fields.get("n", b"0")),
+            attempt=as_count(fields, "n"),
             where="reporting a failure",
             cause=f"the report cannot be read: {error}",
         )

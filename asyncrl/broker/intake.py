@@ -14,7 +14,7 @@ from asyncrl.broker.client import milliseconds
 from asyncrl.broker.decode import clean_reason
 from asyncrl.broker.keys import GROUP
 from asyncrl.broker.nouns import TakenJob
-from asyncrl.broker.session import Session, as_fields, as_text
+from asyncrl.broker.session import Session, as_count, as_fields, as_text
 from asyncrl.data import FailureReport, JobKind
 from asyncrl.errors import WireError
 from asyncrl.wire import decode_job, encode_failure
@@ -135,7 +135,7 @@ class Intake:
         """Return the jobs of `rows`; one that cannot be read fails right here, with its reason."""
         jobs: list[TakenJob] = []
         for kind, token, fields in rows:
-            attempt = int(fields["n"]) if fields.get("n", b"").isdigit() else 1
+            attempt = max(1, as_count(fields, "n"))
             try:
                 job = replace(decode_job(fields.get("p", b"")), attempt=attempt)
             except WireError as error:

@@ -11,7 +11,7 @@ from asyncrl.broker import scripts
 from asyncrl.broker.client import milliseconds
 from asyncrl.broker.keys import START
 from asyncrl.broker.nouns import ResultEntry
-from asyncrl.broker.session import Session, as_fields, as_text
+from asyncrl.broker.session import Session, as_count, as_fields, as_text
 from asyncrl.data import JobKind
 from asyncrl.errors import ConfigError
 
@@ -145,15 +145,10 @@ class ResultStream:
             entry_id=entry_id,
             job_id=as_text(fields.get("j", b"")),
             kind=JobKind.EVAL if fields.get("k") == b"eval" else JobKind.TRAIN,
-            attempt=_number(fields, "n"),
-            generation=_number(fields, "g"),
+            attempt=as_count(fields, "n"),
+            generation=as_count(fields, "g"),
             actor_id=as_text(fields.get("a", b"")),
-            env_steps=_number(fields, "e"),
+            env_steps=as_count(fields, "e"),
             payload=payload,
-            nbytes=_number(fields, "s"),
+            nbytes=as_count(fields, "s"),
         )
-
-
-def _number(fields: dict[str, bytes], name: str) -> int:
-    value = fields.get(name, b"")
-    return int(value) if value.isdigit() else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asyncrl.broker.client import Argument, Client
@@ -97,6 +97,12 @@ def as_text(value: Any) -> str:
 def as_version(generation: Any, version: Any) -> tuple[int, int] | None:
     """Return a weights pointer; None where the reply says there is none."""
     return (int(generation), int(version)) if generation else None
+
+
+def as_count(fields: Mapping[str, bytes], name: str) -> int:
+    """Return a field that counts something; 0 where a stranger's entry has none."""
+    value = fields.get(name, b"")
+    return int(value) if value.isdigit() else 0
 
 
 def as_fields(flat: Sequence[Any]) -> dict[str, bytes]:
