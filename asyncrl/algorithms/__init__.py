@@ -11,7 +11,8 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("torch", "learner", "learning") from error
 
+from asyncrl.algorithms.ppo import PPO, PPOUpdater
 from asyncrl.algorithms.protocol import Algorithm, Updater
 from asyncrl.algorithms.returns import gae, lambda_returns, n_step_returns
 
-__all__ = ["Algorithm", "Updater", "gae", "lambda_returns", "n_step_returns"]
+__all__ = ["PPO", "Algorithm", "PPOUpdater", "Updater", "gae", "lambda_returns", "n_step_returns"]

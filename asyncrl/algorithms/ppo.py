@@ -72,21 +72,26 @@ class PPO:
     """Non-linearity of both."""
 
     def __post_init__(self) -> None:
-        as_schedule(self.learning_rate)
-        as_schedule(self.clip_range)
+        for name in ("learning_rate", "clip_range"):
+            value = as_schedule(getattr(self, name))(0.0)
+            self._check(name, isinstance(value, int | float) and value >= 0, "one number from 0 up")
         for name in ("gamma", "lam"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ConfigError(name, getattr(self, name), "not a discount", "give 0 to 1")
+            self._check(name, 0.0 <= getattr(self, name) <= 1.0, "a number in [0, 1]")
         for name in ("rollout_steps", "epochs", "minibatch_size"):
-            if getattr(self, name) < 1:
-                raise ConfigError(name, getattr(self, name), "nothing to do", "give 1 or more")
+            self._check(name, getattr(self, name) >= 1, "1 or more")
         for name in ("value_coef", "entropy_coef"):
-            if not getattr(self, name) >= 0.0:
-                raise ConfigError(name, getattr(self, name), "a weight", "give 0 or more")
+            self._check(name, getattr(self, name) >= 0.0, "0 or more")
         for name in ("max_grad_norm", "value_clip", "target_kl", "adam_eps"):
-            value = getattr(self, name)
-            if not (value is None or value > 0.0):
-                raise ConfigError(name, value, "a bound", "give more than 0")
+            bound = getattr(self, name)
+            self._check(name, bound is None or bound > 0.0, "more than 0")
+        for name in ("hidden", "value_hidden"):
+            self._check(
+                name, all(width >= 1 for width in getattr(self, name)), "widths of 1 or more"
+            )
+
+    def _check(self, name: str, sound: bool, expected: str) -> None:
+        if not sound:
+            raise ConfigError(name, getattr(self, name), "out of range", f"give {expected}")
 
     def policy_spec(self, observation: SpaceSpec, action: SpaceSpec) -> PolicySpec:
         """Return the acting network: categorical for discrete actions, Gaussian for a box."""
@@ -160,7 +165,7 @@ class PPOUpdater:
             InvalidBatchError: There is no batch, or one lacks ``"log_prob"`` in its extras.
         """
         rows = prepare(data, self.critic, self.config.gamma, self.config.lam)
-        rates = self._learning_rate(progress), self._clip_range(progress)
+        rates = float(self._learning_rate(progress)), float(self._clip_range(progress))
         tally = _Tally()
         for _ in range(self.config.epochs):
             tally.epochs += 1
