@@ -18,6 +18,7 @@ from asyncrl.data.spec import (
     check_name,
     load_object,
 )
+from asyncrl.data.transitions import Transitions
 from asyncrl.data.weights import PolicyWeights, WeightSet
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "SpaceKind",
     "SpaceSpec",
     "TrajectoryBatch",
+    "Transitions",
     "WeightSet",
     "check_name",
     "derive_seed",

@@ -34,6 +34,10 @@ class LearnerConfig:
     """Environment steps between evaluations; 0 for none."""
     eval_episodes: int = 20
     """Greedy episodes of an evaluation."""
+    segment_steps: int | None = None
+    """Steps per environment of one job; the algorithm's own rollout_steps by default."""
+    episodes_per_job: int = 1
+    """Whole episodes of one job, where a Trajectory holds the scenario."""
     checkpoint_seconds: float = 30.0
     """Seconds between checkpoints."""
     checkpoint_bytes: int = 64 * 2**20
@@ -42,8 +46,11 @@ class LearnerConfig:
     """Newest checkpoints kept in the run folder."""
 
     def __post_init__(self) -> None:
-        for name in ("total_steps", "eval_episodes", "checkpoint_bytes", "keep_checkpoints"):
+        positive = "total_steps eval_episodes episodes_per_job checkpoint_bytes keep_checkpoints"
+        for name in positive.split():
             _at_least(name, getattr(self, name), 1)
+        if self.segment_steps is not None:
+            _at_least("segment_steps", self.segment_steps, 1)
         for name in ("eval_interval", "seed"):
             _at_least(name, getattr(self, name), 0)
         if self.checkpoint_seconds <= 0:
@@ -67,10 +74,6 @@ class LearnerConfig:
 class OnPolicyConfig(LearnerConfig):
     """Options of the on-policy learner."""
 
-    segment_steps: int = 32
-    """Steps per environment of one job; a round has segment_steps x envs x jobs_per_round steps."""
-    episodes_per_job: int = 1
-    """Whole episodes of one job, where a Trajectory holds the scenario."""
     jobs_per_round: int = 2
     """Jobs whose results one update learns from together; the number of actors is a good choice."""
     update_trigger: str = "100%"
@@ -82,8 +85,7 @@ class OnPolicyConfig(LearnerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("segment_steps", "episodes_per_job", "jobs_per_round"):
-            _at_least(name, getattr(self, name), 1)
+        _at_least("jobs_per_round", self.jobs_per_round, 1)
         _at_least("max_lag", self.max_lag, 0)
         UpdateTrigger.parse(self.update_trigger)
 
@@ -94,10 +96,6 @@ class OffPolicyConfig(LearnerConfig):
 
     eval_interval: int = 2_500
     """Environment steps between evaluations; 0 for none."""
-    segment_steps: int = 16
-    """Steps per environment of one job."""
-    episodes_per_job: int = 1
-    """Whole episodes of one job, where a Trajectory holds the scenario."""
     jobs_in_flight: int = 0
     """Jobs handed out and not yet in the replay; 0 for two an actor, at least two."""
     updates_per_publish: int = 16
@@ -105,8 +103,7 @@ class OffPolicyConfig(LearnerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("segment_steps", "episodes_per_job", "updates_per_publish"):
-            _at_least(name, getattr(self, name), 1)
+        _at_least("updates_per_publish", self.updates_per_publish, 1)
         _at_least("jobs_in_flight", self.jobs_in_flight, 0)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncrl.data import JobKind, JobUnit, RolloutResult
+from asyncrl.data import RolloutResult
 from asyncrl.learner.config import LearnerConfig
 from asyncrl.learner.state import Counters
 from asyncrl.metrics import Evaluation
@@ -13,7 +13,6 @@ class Evaluator:
 
     def __init__(self, config: LearnerConfig) -> None:
         self._interval = config.eval_interval
-        self._episodes = config.eval_episodes
         self._steps_at: dict[str, int] = {}
 
     @property
@@ -29,10 +28,6 @@ class Evaluator:
             and counters.updates
             and counters.env_steps >= counters.next_evaluation
         )
-
-    def size(self) -> tuple[JobKind, JobUnit, int]:
-        """Return kind, unit and size of an evaluation job."""
-        return JobKind.EVAL, JobUnit.EPISODES, self._episodes
 
     def handed_out(self, job_id: str, counters: Counters) -> None:
         """Note that `job_id` evaluates the weights of now; the next is due an interval later."""

@@ -12,7 +12,8 @@ from typing import Any, Generic
 
 import anyio
 
-from asyncrl.algorithms import Algorithm, resolve_device
+from asyncrl.algorithms import Algorithm
+from asyncrl.algorithms.device import resolve_device
 from asyncrl.data import DEFAULT_POLICY, PolicySpec, RunSpec, check_name, derive_seed
 from asyncrl.errors import AsyncRLError, ConfigError
 from asyncrl.learner.checkpoint import CheckpointStore

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import anyio
 
 from asyncrl.algorithms import Algorithm
-from asyncrl.data import JobKind, JobUnit, RunSpec, Transitions, derive_seed
+from asyncrl.data import JobKind, RunSpec, Transitions, derive_seed
 from asyncrl.errors import ConfigError
 from asyncrl.learner.config import OffPolicyConfig, changed
 from asyncrl.learner.learner import Learner
@@ -23,6 +23,11 @@ from asyncrl.replay import RingReplay, SamplesPerInsertLimiter
 
 class OffPolicyAlgorithm(Algorithm[Transitions], Protocol):
     """An algorithm that learns from samples of a replay."""
+
+    @property
+    def rollout_steps(self) -> int:
+        """Steps of every environment in one job."""
+        ...
 
     @property
     def buffer_size(self) -> int:
@@ -111,6 +116,7 @@ class OffPolicyLearner(Learner[Transitions]):
             },
             limiter=SamplesPerInsertLimiter(
                 samples_per_insert=algorithm.samples_per_insert,
+                batch_size=algorithm.batch_size,
                 min_size=algorithm.learning_starts,
             ),
         )
@@ -188,13 +194,10 @@ class _Work:
             wanted = 1
         elif not wanted:
             wanted = max(2, 2 * session.collection.status().actors)
-        whole = session.setting.spec.env.trajectory is not None
         parameters = self._algorithm.exploration(session.fraction)
         while len(self._out) < wanted:
-            job = session.job(
-                JobKind.TRAIN,
-                JobUnit.EPISODES if whole else JobUnit.STEPS,
-                self._options.episodes_per_job if whole else self._options.segment_steps,
+            job = session.training_job(
+                self._algorithm.rollout_steps,
                 exploration=dict.fromkeys(session.state.updaters, parameters),
             )
             self._out.add(job.job_id)
@@ -251,17 +254,17 @@ class _Work:
 
     def _due(self, most: int) -> int:
         """Return how many updates the limiter allows now, up to `most`."""
-        size, count = self._algorithm.batch_size, 0
         if any(len(replay) == 0 for replay in self._session.state.replays.values()):
             return 0
-        while count < most and self._limiter.can_sample((count + 1) * size):
+        count = 0
+        while count < most and self._limiter.can_sample(count + 1):
             count += 1
         return count
 
     def _draw(self, count: int) -> list[dict[str, Transitions]]:
         """Draw the samples of `count` updates here, where nobody puts anything in meanwhile."""
         size = self._algorithm.batch_size
-        self._limiter.sampled(count * size)
+        self._limiter.sampled(count)
         return [
             {name: replay.sample(size) for name, replay in self._session.state.replays.items()}
             for _ in range(count)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from asyncrl.algorithms import Algorithm
-from asyncrl.data import JobKind, JobUnit, RolloutJob, RunSpec, TrajectoryBatch
+from asyncrl.data import JobKind, RunSpec, TrajectoryBatch
 from asyncrl.errors import ConfigError
 from asyncrl.learner.config import OnPolicyConfig, changed
 from asyncrl.learner.learner import Learner
@@ -18,6 +18,15 @@ from asyncrl.metrics import Sink
 from asyncrl.proxy import Collector, Delivery, Rounds, UpdateTrigger
 
 Batches = Sequence[TrajectoryBatch]
+
+
+class OnPolicyAlgorithm(Algorithm[Batches], Protocol):
+    """An algorithm that learns from what the newest policies just collected."""
+
+    @property
+    def rollout_steps(self) -> int:
+        """Steps of every environment in one job."""
+        ...
 
 
 class OnPolicyLearner(Learner[Batches]):
@@ -40,7 +49,7 @@ class OnPolicyLearner(Learner[Batches]):
 
     def __init__(
         self,
-        algorithm: Algorithm[Batches],
+        algorithm: OnPolicyAlgorithm,
         collector: Collector,
         config: OnPolicyConfig | None = None,
         *,
@@ -54,6 +63,7 @@ class OnPolicyLearner(Learner[Batches]):
             raise ConfigError(
                 "algorithm", type(algorithm).__name__, "it is off-policy", "use OffPolicyLearner"
             )
+        self._on_policy = algorithm
         self._options = changed(config or OnPolicyConfig(), options)
         super().__init__(
             algorithm,
@@ -105,18 +115,12 @@ class OnPolicyLearner(Learner[Batches]):
     async def _issue(self, session: Session[Batches], rounds: Rounds) -> None:
         session.state.counters.rounds += 1
         number = session.state.counters.rounds
-        await rounds.issue(
-            number, [self._job(session, number) for _ in range(self._options.jobs_per_round)]
-        )
-
-    def _job(self, session: Session[Batches], number: int) -> RolloutJob:
-        whole = session.setting.spec.env.trajectory is not None
-        return session.job(
-            JobKind.TRAIN,
-            JobUnit.EPISODES if whole else JobUnit.STEPS,
-            self._options.episodes_per_job if whole else self._options.segment_steps,
-            round_number=number,
-        )
+        steps = self._on_policy.rollout_steps
+        jobs = [
+            session.training_job(steps, round_number=number)
+            for _ in range(self._options.jobs_per_round)
+        ]
+        await rounds.issue(number, jobs)
 
     async def _update(
         self, session: Session[Batches], deliveries: list[Delivery], *, lag_matters: bool = True

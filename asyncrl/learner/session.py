@@ -116,7 +116,23 @@ class Session(Generic[DataT]):
 
     # -- jobs and weights ------------------------------------------------------------------------
 
-    def job(
+    def training_job(
+        self,
+        rollout_steps: int,
+        *,
+        round_number: int = 0,
+        exploration: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> RolloutJob:
+        """Return a new job to learn from: whole episodes of a `Trajectory`, else a segment."""
+        if self.setting.spec.env.trajectory is not None:
+            unit, size = JobUnit.EPISODES, self.config.episodes_per_job
+        else:
+            unit, size = JobUnit.STEPS, self.config.segment_steps or rollout_steps
+        return self._job(
+            JobKind.TRAIN, unit, size, round_number=round_number, exploration=exploration
+        )
+
+    def _job(
         self,
         kind: JobKind,
         unit: JobUnit,
@@ -202,7 +218,7 @@ class Session(Generic[DataT]):
     async def evaluate_if_due(self) -> None:
         """Hand out an evaluation of the newest weights when one is due."""
         if self.evaluator.due(self.state.counters):
-            job = self.job(*self.evaluator.size())
+            job = self._job(JobKind.EVAL, JobUnit.EPISODES, self.config.eval_episodes)
             self.evaluator.handed_out(job.job_id, self.state.counters)
             await self.collection.submit(job)
 
