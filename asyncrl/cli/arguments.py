@@ -295,10 +295,11 @@ def _build(group: OptionGroup, values: Mapping[str, Any], options: Mapping[str, 
 
 def _refuse(argument: str, options: Mapping[str, _Option]) -> NoReturn:
     if not argument.startswith("--"):
-        raise ConfigError(
-            "arguments", argument, "belongs to no option", "put the name of an option before it"
-        )
-    flag = argument.partition("=")[0]  # what follows may be a password
+        scheme, colon, _ = argument.partition("://")  # what follows may hold a password
+        shown = f"{scheme}://..." if colon else argument
+        fix = "put the name of an option before it"
+        raise ConfigError("arguments", shown, "belongs to no option", fix)
+    flag = argument.partition("=")[0]  # and here as well
     name = _plain(flag.removeprefix("--").removeprefix("no-"))
     flags = {each: option.flag for each, option in options.items()}
     if name in options:

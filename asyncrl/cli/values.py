@@ -24,7 +24,7 @@ class ValueProblem(ValueError):
 
 def is_supported(annotation: Any) -> bool:
     """Return whether text can become a value of this type."""
-    return bool(_readable(annotation))
+    return any(member is not types.NoneType for member in _readable(annotation))
 
 
 def is_flag(annotation: Any) -> bool:
@@ -51,10 +51,8 @@ def to_text(value: object) -> str:
             return json.dumps(value)
         case Enum():
             return str(value.value)
-        case float():
-            return f"{value:g}"
         case _:
-            return str(value)
+            return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def from_text(annotation: Any, text: str) -> object:
@@ -189,7 +187,7 @@ def _listed(choices: Iterable[object]) -> str:
 
 
 def _mapping_from_json(text: str) -> dict[str, Any]:
-    problem = ValueProblem('a JSON object, such as \'{"size": 8}\'')
+    problem = ValueProblem("a JSON object, such as '{\"size\": 8}'")
     try:
         value: object = json.loads(text)
     except json.JSONDecodeError:
