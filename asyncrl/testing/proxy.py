@@ -124,8 +124,8 @@ class FaultyProxy:
         finally:
             for task in (there, back):
                 task.cancel()
+            server_writer.close()  # before the first await, where the proxy's end may cancel us
             await asyncio.gather(there, back, return_exceptions=True)
-            server_writer.close()
             with contextlib.suppress(OSError):
                 await server_writer.wait_closed()
 
