@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 
 import anyio
-import anyio.to_thread
 
 from asyncrl.actor import ActorWorker, WorkerConfig
 from asyncrl.broker import BrokerConfig
@@ -64,5 +63,5 @@ async def _work(worker: ActorWorker, supervised: bool) -> int:
 
 async def _leave_with_parent(worker: ActorWorker) -> None:
     """Stop the worker when standard input ends, which it does when the parent is gone."""
-    await anyio.to_thread.run_sync(sys.stdin.buffer.read, abandon_on_cancel=True)
+    await anyio.wait_readable(sys.stdin.fileno())
     worker.stop()

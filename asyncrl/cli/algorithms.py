@@ -1,9 +1,15 @@
-"""Which algorithm, with which defaults, the command line trains with."""
+"""Which algorithm, with which settings to start from, the command line trains with."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from asyncrl.algorithms.presets import preset
+from asyncrl.cli.arguments import OptionGroup, peek_options
+from asyncrl.cli.options import RunOptions
+from asyncrl.learner import OffPolicyConfig, OnPolicyConfig
 
 
 @dataclass(frozen=True)
@@ -12,7 +18,18 @@ class Choice:
 
     name: str
     algorithm: Any
-    learner: Any
-    """OnPolicyConfig or OffPolicyConfig."""
+    learner: OnPolicyConfig | OffPolicyConfig
     envs: int
     """Environments in each actor."""
+
+
+def choose(arguments: Sequence[str]) -> Choice:
+    """Return the algorithm, and its preset for the environment, that the options ask for.
+
+    Raises `ConfigError` for an algorithm there is not.
+    """
+    options: RunOptions
+    (options,) = peek_options([OptionGroup("run", RunOptions)], arguments)
+    chosen = preset(options.algo, options.env)
+    kind = OnPolicyConfig if chosen.algorithm.on_policy else OffPolicyConfig
+    return Choice(options.algo, chosen.algorithm, kind(**chosen.learner), chosen.envs)

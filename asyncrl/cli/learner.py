@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import signal
 import sys
@@ -11,29 +10,25 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from asyncrl.broker import BrokerConfig, connect, redact
+from asyncrl.broker import Broker, BrokerConfig, connect
 from asyncrl.broker.embedded import EmbeddedServer
 from asyncrl.cli.arguments import OptionGroup, parse_options
 from asyncrl.cli.exits import ExitCode, run_main
 from asyncrl.cli.options import RunOptions
+from asyncrl.cli.records import open_sinks, write_config
+from asyncrl.cli.server import write_secret
 from asyncrl.cli.stopping import on_signals
 from asyncrl.cli.supervise import Fleet
-from asyncrl.metrics import (
-    ConsoleSink,
-    JsonlSink,
-    Level,
-    Message,
-    Sink,
-    TensorBoardSink,
-    configure_logging,
-)
+from asyncrl.metrics import Level, Message, Sink, configure_logging
 from asyncrl.proxy import ActorProxy, ProxyConfig, env_spec
+
+if TYPE_CHECKING:
+    from asyncrl.learner import LearnerConfig, RunResult
 
 PROGRAM = "asyncrl.learner"
 
@@ -43,40 +38,40 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_main(lambda: _main(argv), PROGRAM)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Plan:
     """All that was asked for."""
 
     options: RunOptions
     algorithm: Any
-    learner: Any
-    """OnPolicyConfig or OffPolicyConfig."""
+    learner: LearnerConfig
     proxy: ProxyConfig
     broker: BrokerConfig
     run: str
 
     @property
     def folder(self) -> Path:
-        return self.options.folder(self.run)
+        return Path(self.options.runs_dir) / self.run
 
 
 def _main(argv: Sequence[str] | None) -> int:
-    arguments = sys.argv[1:] if argv is None else list(argv)
-    plan = _plan(arguments)
-    configure_logging(plan.options.log_level, sys.stderr)
+    plan = _plan(sys.argv[1:] if argv is None else list(argv))
+    configure_logging(plan.options.log_level)
     return anyio.run(_train, plan)
 
 
 def _plan(arguments: list[str]) -> _Plan:
-    """Read the options; which groups there are depends on the algorithm and its preset."""
+    """Read the options; which groups there are depends on the algorithm."""
+    # Imported here, so that a missing torch is told in one line and not by a traceback.
     from asyncrl.cli.algorithms import choose
     from asyncrl.learner import set_threads
 
     choice = choose(arguments)
     options, algorithm, learner, proxy, broker = parse_options(
         f"python -m {PROGRAM}",
-        "Train an agent with many actors over Redis. Resumes the run where it exists. "
-        "Exit code 0: done or target reached; 3: target missed; 2: wrong usage; 1: failure.",
+        "Train an agent with many actors over Redis; resumes the run where it exists. "
+        "Exit code 0: done, or target reached; 3: target missed; 2: wrong usage; 1: failure; "
+        "130: interrupted, to be resumed.",
         [
             OptionGroup("run", RunOptions),
             OptionGroup(choice.name, type(choice.algorithm), defaults=choice.algorithm),
@@ -89,19 +84,29 @@ def _plan(arguments: list[str]) -> _Plan:
     set_threads(options.threads)
     if not options.envs:
         options = dataclasses.replace(options, envs=choice.envs)
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", options.env)[:32]
-    run = options.run or f"{name}-{options.algo}-{time.strftime('%Y%m%d-%H%M%S')}".lower()
-    return _Plan(options, algorithm, learner, proxy, broker, run)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", options.env)[:32].lower()
+    run = options.run or f"{name}-{options.algo}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return _Plan(
+        options=options,
+        algorithm=algorithm,
+        learner=learner,
+        proxy=proxy,
+        broker=broker,
+        run=run,
+    )
 
 
 async def _train(plan: _Plan) -> int:
-    plan.folder.mkdir(parents=True, exist_ok=True)
-    with _sinks(plan) as sinks:
-        async with _server(plan) as url:
-            return await _train_on(plan, url, sinks)
+    with open_sinks(plan.folder) as sink:
+        async with _server(plan, sink) as url, connect(url, run=plan.run, config=plan.broker) as b:
+            result, signals = await _drive(plan, url, b, sink)
+    return _conclude(plan, result, signals)
 
 
-async def _train_on(plan: _Plan, url: str, sinks: tuple[Sink, ...]) -> int:
+async def _drive(
+    plan: _Plan, url: str, broker: Broker, sink: Sink
+) -> tuple[RunResult, list[signal.Signals]]:
+    """Run learner and local actors side by side until the learner is done."""
     from asyncrl.learner import OffPolicyLearner, OnPolicyLearner
 
     options = plan.options
@@ -112,109 +117,87 @@ async def _train_on(plan: _Plan, url: str, sinks: tuple[Sink, ...]) -> int:
         trajectory=options.trajectory,
         trajectory_kwargs=options.trajectory_kwargs,
     )
-    signalled: list[signal.Signals] = []
-    async with connect(url, run=plan.run, config=plan.broker) as broker:
-        proxy = ActorProxy(broker, env, config=plan.proxy)
-        kind = OnPolicyLearner if plan.algorithm.on_policy else OffPolicyLearner
-        learner = kind(
-            plan.algorithm, proxy, plan.learner, run=plan.run, folder=plan.folder, sinks=sinks
+    kind: Any = OnPolicyLearner if plan.algorithm.on_policy else OffPolicyLearner
+    learner = kind(
+        plan.algorithm,
+        ActorProxy(broker, env, config=plan.proxy),
+        plan.learner,
+        run=plan.run,
+        folder=plan.folder,
+        sinks=(sink,),
+    )
+    signals: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        signals.append(number)
+        text = f"{number.name}: writing a checkpoint and leaving; once more to leave at once"
+        sink.write(Message(level=Level.WARNING, text=text))
+        learner.stop()
+
+    def prepared() -> None:
+        plan.folder.mkdir(parents=True, exist_ok=True)
+        parts = {each.name: getattr(plan, each.name) for each in dataclasses.fields(plan)}
+        parts["options"] = dataclasses.replace(options, redis=None)
+        write_config(plan.folder / "config.json", parts | {"redis": broker.url})
+        fleet = Fleet(
+            count=options.actors,
+            url=url,
+            run=plan.run,
+            logs=plan.folder / "logs",
+            log_level=options.log_level,
         )
+        tasks.start_soon(fleet.supervise, sink)
 
-        def stop(number: signal.Signals) -> None:
-            signalled.append(number)
-            text = f"{number.name}: writing a checkpoint and leaving; once more to leave at once"
-            sinks[0].write(Message(level=Level.WARNING, text=text))
-            learner.stop()
-
-        _write_config(plan, url)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(on_signals, stop)
-            fleet = Fleet(
-                count=options.actors,
-                url=url,
-                run=plan.run,
-                logs=plan.folder / "logs",
-                log_level=options.log_level,
-            )
-            tasks.start_soon(fleet.supervise, sinks[0])
-            result = await learner.run()
-            tasks.cancel_scope.cancel()
-    return _conclude(plan, result, signalled, sinks[0])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(on_signals, stop)
+        result = await learner.run(prepared)
+        tasks.cancel_scope.cancel()
+    return result, signals
 
 
-def _conclude(plan: _Plan, result: Any, signalled: list[signal.Signals], console: Sink) -> int:
+@asynccontextmanager
+async def _server(plan: _Plan, sink: Sink) -> AsyncIterator[str]:
+    """Give the URL of the server to use, starting the bundled one where none is named."""
+    if plan.options.url is not None:
+        yield plan.options.url
+        return
+    host, port = plan.options.address
+    file = plan.folder / "redis.url"
+    try:
+        async with EmbeddedServer(tcp_port=port, host=host) as server:
+            if port is not None:
+                plan.folder.mkdir(parents=True, exist_ok=True)
+                write_secret(file, server.tcp_url)
+                text = (
+                    f"others join with: python -m asyncrl.actor --run {plan.run} --redis URL; "
+                    f"the URL, with its password, is in {file}"
+                )
+                sink.write(Message(level=Level.INFO, text=text))
+            yield server.url
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def _conclude(plan: _Plan, result: RunResult, signals: list[signal.Signals]) -> int:
     """Say how it ended and where the results are; return the exit code."""
-    facts = [f"{result.env_steps} env steps"]
+    facts = [f"{result.env_steps:,} env steps"]
     if result.mean_return is not None:
         facts.append(f"mean return {result.mean_return:.1f}")
     if result.eval_return is not None:
         facts.append(f"evaluation {result.eval_return:.1f}")
     target = plan.learner.stop_return
+    missed = target is not None and result.outcome != "target"
     ends = {
         "target": f"reached the target of {target}",
-        "steps": "used up its steps" + ("" if target is None else f", target {target} not reached"),
-        "time": "used up its time" + ("" if target is None else f", target {target} not reached"),
-        "stopped": "stopped; the same command with --run " + plan.run + " goes on from here",
+        "steps": "used up its steps",
+        "time": "used up its time",
+        "stopped": f"stopped, to go on from here with --run {plan.run}",
     }
-    text = f"run {plan.run} {ends[result.outcome]}: {', '.join(facts)}; results in {plan.folder}"
-    console.write(Message(level=Level.INFO, text=text))
+    end = ends[result.outcome]
+    if missed and result.outcome != "stopped":
+        end += f" without reaching the target of {target}"
+    print(f"run {plan.run} {end}: {', '.join(facts)}; results in {plan.folder}")
     if result.outcome == "stopped":
-        interrupted = bool(signalled) and signalled[0] == signal.SIGINT
+        interrupted = bool(signals) and signals[0] == signal.SIGINT
         return ExitCode.INTERRUPTED if interrupted else ExitCode.TERMINATED
-    missed = target is not None and result.outcome != "target"
     return ExitCode.TARGET_MISSED if missed else ExitCode.OK
-
-
-@asynccontextmanager
-async def _server(plan: _Plan) -> AsyncIterator[str]:
-    """Give the URL of the server to use, starting the bundled one where none is named."""
-    if plan.options.url is not None:
-        yield plan.options.url
-        return
-    async with EmbeddedServer(tcp_port=plan.options.listen) as server:
-        file = plan.folder / "redis.url"
-        if server.tcp_url is not None:
-            file.touch(mode=0o600)
-            file.write_text(server.tcp_url + "\n")
-        try:
-            yield server.url
-        finally:
-            file.unlink(missing_ok=True)
-
-
-class _sinks:  # noqa: N801 - used as a function
-    """Opens the sinks of a run, the console first; closes them all in the end."""
-
-    def __init__(self, plan: _Plan) -> None:
-        self._plan = plan
-        self._open: list[Sink] = []
-
-    def __enter__(self) -> tuple[Sink, ...]:
-        folder = self._plan.folder
-        self._open = [ConsoleSink(), JsonlSink(folder / "metrics.jsonl")]
-        if find_spec("tensorboard") is not None:
-            self._open.append(TensorBoardSink(folder / "tensorboard"))
-        return tuple(self._open)
-
-    def __exit__(self, *_: object) -> None:
-        for sink in reversed(self._open):
-            sink.close()
-
-
-def _write_config(plan: _Plan, url: str) -> None:
-    """Keep the configuration as used in the run folder; the URL without its password."""
-    config = {
-        "run": plan.run,
-        "redis": redact(url),
-        "options": dataclasses.asdict(plan.options) | {"redis": None},
-        "algorithm": {"name": plan.options.algo, **_plain(plan.algorithm)},
-        "learner": _plain(plan.learner),
-        "proxy": _plain(plan.proxy),
-        "broker": _plain(plan.broker),
-    }
-    path = plan.folder / "config.json"
-    path.write_text(json.dumps(config, indent=2, default=str) + "\n")
-
-
-def _plain(config: Any) -> dict[str, Any]:
-    return {each.name: getattr(config, each.name) for each in dataclasses.fields(config)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from asyncrl.data import check_name
@@ -36,9 +35,10 @@ class RunOptions:
     redis: str | None = None
     """URL of a Redis or Valkey server (redis://, rediss://, unix://). Without one, a bundled server
     starts for this run alone. Default: the environment variable ASYNCRL_REDIS_URL."""
-    listen: int | None = None
-    """TCP port on which the bundled server lets actors of other machines join; 0 for a free one. Its
-    URL, with a generated password, is then in the run folder's redis.url."""
+    listen: str | None = None
+    """HOST:PORT on which the bundled server lets actors of other machines join, for example
+    0.0.0.0:7379, or PORT alone for this machine; port 0 is a free one. The URL, with a generated
+    password, is then in the run folder's redis.url."""
     run: str | None = None
     """Name of the run. An existing run is resumed. Default: a new one from environment and time."""
     runs_dir: str = "runs"
@@ -57,6 +57,7 @@ class RunOptions:
             raise ConfigError("threads", self.threads, "less than 1", "give 1 or more")
         if self.run is not None:
             check_name("run", self.run)
+        _ = self.address
         if self.listen is not None and self.url is not None:
             raise ConfigError(
                 "listen",
@@ -70,9 +71,15 @@ class RunOptions:
         """The server to use; None for the bundled one."""
         return self.redis or os.environ.get(URL_VARIABLE) or None
 
-    def folder(self, run: str) -> Path:
-        """Return the folder that holds everything the run leaves behind."""
-        return Path(self.runs_dir) / run
+    @property
+    def address(self) -> tuple[str, int | None]:
+        """Host and port the bundled server listens on; the port is None for no port."""
+        if self.listen is None:
+            return "127.0.0.1", None
+        host, _, port = self.listen.rpartition(":")
+        if not port.isdigit():
+            raise ConfigError("listen", self.listen, "no port", "write HOST:PORT or PORT")
+        return host or "127.0.0.1", int(port)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic
+from typing import Generic
 
 import anyio
 
@@ -81,10 +81,13 @@ class Learner(ABC, Generic[DataT]):
         self._scope: anyio.CancelScope | None = None
         self._stopped = False
 
-    async def run(self) -> RunResult:
+    async def run(self, on_open: Callable[[], None] | None = None) -> RunResult:
         """Train until a stop condition holds or `stop` is called; resume from a checkpoint.
 
         A checkpoint is written in the end, also when this is cancelled or fails.
+
+        Args:
+            on_open: Called once the run is open: options, environment and server are sound then.
 
         Raises:
             ConfigError: algorithm, spaces and options do not go together.
@@ -93,7 +96,7 @@ class Learner(ABC, Generic[DataT]):
             Fenced: a newer learner took the run over.
             BrokerError: Redis is gone for longer than the broker's outage time-out.
         """
-        return await self._run(_ignore)
+        return await self._run(_ignore, on_open)
 
     def stop(self) -> None:
         """Ask the run to end: jobs are cancelled, a checkpoint is written, `run` returns."""
@@ -116,13 +119,21 @@ class Learner(ABC, Generic[DataT]):
                 with suppress(AsyncRLError):
                     await task
 
-    async def _run(self, observer: Callable[[Progress], Any]) -> RunResult:
+    async def _run(
+        self,
+        observer: Callable[[Progress], Awaitable[None]],
+        on_open: Callable[[], None] | None = None,
+    ) -> RunResult:
         try:
-            return await self._open(observer)
+            return await self._open(observer, on_open)
         except BaseExceptionGroup as group:
             raise _only(group) from None
 
-    async def _open(self, observer: Callable[[Progress], Any]) -> RunResult:
+    async def _open(
+        self,
+        observer: Callable[[Progress], Awaitable[None]],
+        on_open: Callable[[], None] | None,
+    ) -> RunResult:
         spaces = await anyio.to_thread.run_sync(agent_spaces, self._collector.env)
         policies, agents = self._policies(spaces)
         spec = RunSpec(
@@ -144,11 +155,13 @@ class Learner(ABC, Generic[DataT]):
                 observer=observer,
             )
             session = Session(setting, self._new_state(spec))
-            return await self._drive(session)
+            unsettled = await session.resume()
+            if on_open is not None:
+                on_open()
+            return await self._drive(session, unsettled)
 
-    async def _drive(self, session: Session[DataT]) -> RunResult:
-        """Resume, train, close: whatever ends the training, what was learned is kept."""
-        unsettled = await session.resume()
+    async def _drive(self, session: Session[DataT], unsettled: list[Delivery]) -> RunResult:
+        """Train and close: whatever ends the training, what was learned is kept."""
         learned = session.state.counters.updates
         try:
             with anyio.CancelScope() as self._scope:

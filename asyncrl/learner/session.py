@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -48,7 +48,7 @@ class Setting:
     collection: Collection
     sink: Sink
     store: CheckpointStore | None
-    observer: Callable[[Progress], Any]
+    observer: Callable[[Progress], Awaitable[None]]
 
 
 class Session(Generic[DataT]):

@@ -1,0 +1,56 @@
+"""``python -m asyncrl.broker``: a server for runs whose learner and actors are started by hand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+
+from asyncrl.broker.embedded import EmbeddedServer
+from asyncrl.cli.arguments import OptionGroup, parse_options
+from asyncrl.cli.exits import ExitCode, run_main
+from asyncrl.cli.options import ServerOptions
+from asyncrl.cli.stopping import on_signals
+from asyncrl.metrics import configure_logging
+
+PROGRAM = "asyncrl.broker"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the bundled server until a signal; return the exit code."""
+    return run_main(lambda: _main(argv), PROGRAM)
+
+
+def _main(argv: Sequence[str] | None) -> int:
+    (options,) = parse_options(
+        f"python -m {PROGRAM}",
+        "Start the bundled server on a TCP port with a generated password, print its URL, and run "
+        "until Ctrl-C. Any other Redis 6.2+ or Valkey server does as well.",
+        [OptionGroup("server", ServerOptions)],
+        argv,
+    )
+    configure_logging("info", sys.stderr)
+    anyio.run(_serve, options)
+    return ExitCode.OK
+
+
+async def _serve(options: ServerOptions) -> None:
+    data = None if options.data is None else Path(options.data)
+    server = EmbeddedServer(
+        tcp_port=options.port, host=options.host, appendonly=data is not None, data_dir=data
+    )
+    async with server, anyio.create_task_group() as tasks:
+        tasks.start_soon(on_signals, lambda _: tasks.cancel_scope.cancel())
+        if options.url_file is not None:
+            write_secret(Path(options.url_file), server.tcp_url)
+        print(server.tcp_url, flush=True)
+        await server.watch()
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Write `text` to a file that only its owner may read."""
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    path.write_text(text + "\n")
