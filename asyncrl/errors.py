@@ -23,6 +23,8 @@ Errors of other libraries are translated into these at the boundary of the one p
 
 from __future__ import annotations
 
+from typing import cast
+
 
 class AsyncRLError(Exception):
     """Base of all errors raised by asyncrl. Catch this to catch them all."""
@@ -152,3 +154,21 @@ class Fenced(BrokerError):
         self.generation = generation
         self.newer = newer
         self.owner = owner
+
+
+def sole_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the one error of a task group that explains the others: one of ours before all else.
+
+    When one task of a group fails the others are cancelled, or fail because of it, so that one
+    error is what a caller wants to catch.
+    """
+    leaves: list[BaseException] = []
+    pending: list[BaseException] = [group]
+    while pending:
+        error = pending.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            pending += cast("BaseExceptionGroup[BaseException]", error).exceptions
+        else:
+            leaves.append(error)
+    ours = [error for error in leaves if isinstance(error, AsyncRLError)]
+    return (ours or leaves)[0]

@@ -32,6 +32,7 @@ from asyncrl.errors import (
     EnvironmentFailure,
     RunNotFound,
     WaitTimeout,
+    sole_cause,
 )
 from asyncrl.wire import decode_weights, encode_result
 
@@ -116,8 +117,11 @@ class ActorWorker:
                     if info is None:
                         return
                     away_since, pause = None, 0.1
-                    if await self._serve(broker, info):
-                        return
+                    try:
+                        if await self._serve(broker, info):
+                            return
+                    except BaseExceptionGroup as group:
+                        raise sole_cause(group) from None
             except BrokerUnavailable as error:
                 if self._scope is None:  # never served yet: say so at once
                     raise

@@ -6,7 +6,14 @@ import sys
 from collections.abc import Callable
 from enum import IntEnum
 
-from asyncrl.errors import AsyncRLError, ConfigError, EnvironmentFailure, RolloutFailed
+from asyncrl.errors import (
+    AsyncRLError,
+    ConfigError,
+    EnvironmentFailure,
+    MissingExtraError,
+    RolloutFailed,
+    sole_cause,
+)
 
 
 class ExitCode(IntEnum):
@@ -29,7 +36,10 @@ class ExitCode(IntEnum):
 def run_main(command: Callable[[], int], program: str) -> int:
     """Run a command; print an error as one line (an environment's own traceback before it)."""
     try:
-        return command()
+        try:
+            return command()
+        except BaseExceptionGroup as group:
+            raise sole_cause(group) from None
     except AsyncRLError as error:
         return explain(error, program)
     except KeyboardInterrupt:
@@ -42,5 +52,5 @@ def explain(error: AsyncRLError, program: str) -> int:
     if own:
         print(own.rstrip(), file=sys.stderr)
     print(f"{program}: error: {error}", file=sys.stderr)
-    usage = isinstance(error, ConfigError | ImportError)
+    usage = isinstance(error, ConfigError | MissingExtraError)
     return ExitCode.USAGE if usage else ExitCode.FAILED

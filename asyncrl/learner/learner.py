@@ -15,7 +15,7 @@ import anyio
 from asyncrl.algorithms import Algorithm
 from asyncrl.algorithms.device import resolve_device
 from asyncrl.data import DEFAULT_POLICY, PolicySpec, RunSpec, check_name, derive_seed
-from asyncrl.errors import AsyncRLError, ConfigError
+from asyncrl.errors import AsyncRLError, ConfigError, sole_cause
 from asyncrl.learner.checkpoint import CheckpointStore
 from asyncrl.learner.config import LearnerConfig
 from asyncrl.learner.session import Outcome, Session, Setting
@@ -127,7 +127,7 @@ class Learner(ABC, Generic[DataT]):
         try:
             return await self._open(observer, on_open)
         except BaseExceptionGroup as group:
-            raise _only(group) from None
+            raise sole_cause(group) from None
 
     async def _open(
         self,
@@ -234,17 +234,3 @@ async def _ignore(_: Progress) -> None:
 def _wake(queue: asyncio.Queue[Progress | None]) -> None:
     with suppress(asyncio.QueueFull):
         queue.put_nowait(None)
-
-
-def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the one error of a task group that explains the others: ours before all else."""
-    leaves: list[BaseException] = []
-    pending: list[BaseException] = [group]
-    while pending:
-        error = pending.pop(0)
-        if isinstance(error, BaseExceptionGroup):
-            pending += error.exceptions
-        else:
-            leaves.append(error)
-    ours = [error for error in leaves if isinstance(error, AsyncRLError)]
-    return (ours or leaves)[0]
