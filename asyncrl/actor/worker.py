@@ -18,7 +18,6 @@ import anyio
 import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
-from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from asyncrl.actor.config import WorkerConfig
@@ -167,8 +166,8 @@ class ActorWorker:
             with anyio.CancelScope() as self._scope:
                 if self._stopping:
                     return True
-                async with self._beating(), anyio.create_task_group() as tasks:
-                    await self._work(broker, host, tasks)
+                async with self._beating():
+                    await self._work(broker, host)
             return True
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(self._config.drain_timeout):
@@ -219,13 +218,15 @@ class ActorWorker:
 
     # -- jobs ------------------------------------------------------------------------------------
 
-    async def _work(self, broker: Broker, host: RolloutHost, tasks: TaskGroup) -> None:
+    async def _work(self, broker: Broker, host: RolloutHost) -> None:
+        """Run jobs one after the other; each result is pushed while the next job is run."""
         send, receive = anyio.create_memory_object_stream[_Finished](0)
-        tasks.start_soon(self._push_all, broker, receive)
-        async with send:
-            while not self._stopping:
-                for taken in await broker.jobs.take(self.actor_id, _KINDS, count=1):
-                    await self._do(broker, host, taken, send)
+        async with receive, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._push_all, broker, receive)
+            async with send:
+                while not self._stopping:
+                    for taken in await broker.jobs.take(self.actor_id, _KINDS, count=1):
+                        await self._do(broker, host, taken, send)
 
     async def _do(
         self,
@@ -297,11 +298,10 @@ class ActorWorker:
         self, broker: Broker, receive: MemoryObjectReceiveStream[_Finished]
     ) -> None:
         """Push results one after the other, while the next job is fetched and run."""
-        async with receive:
-            if self._unsent is not None:
-                await self._push(broker, self._unsent)
-            async for finished in receive:
-                await self._push(broker, finished)
+        if self._unsent is not None:
+            await self._push(broker, self._unsent)
+        async for finished in receive:
+            await self._push(broker, finished)
 
     async def _push(self, broker: Broker, finished: _Finished) -> None:
         """Push one result; waits while the learner has no room for it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,8 +104,13 @@ class Learner(ABC, Generic[DataT]):
         if self._scope is not None:
             self._scope.cancel()
 
-    async def __aiter__(self) -> AsyncIterator[Progress]:
-        """Train, yielding where the run stands after every update; leaving the loop stops it."""
+    async def __aiter__(self) -> AsyncGenerator[Progress]:
+        """Train, yielding where the run stands after every update.
+
+        To end early call `stop` in the loop, which then goes on to its end: that way the last
+        checkpoint is written when the loop is over. A plain ``break`` stops the run as well, but
+        only when the iterator is closed, which ``contextlib.aclosing`` does at once.
+        """
         queue: asyncio.Queue[Progress | None] = asyncio.Queue(UNREAD_PROGRESS)
         task = asyncio.get_running_loop().create_task(self._run(queue.put), name=self._run_name)
         task.add_done_callback(lambda _: _wake(queue))

@@ -8,7 +8,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -24,7 +24,7 @@ from asyncrl.data import (
     RunSpec,
     WeightSet,
 )
-from asyncrl.errors import InvalidBatchError, WaitTimeout, WireError
+from asyncrl.errors import BrokerError, InvalidBatchError, WaitTimeout, WireError
 from asyncrl.metrics import Level, Message, Sink
 from asyncrl.proxy.collector import CollectionStatus, Delivery, LostJob
 from asyncrl.proxy.config import ProxyConfig
@@ -33,6 +33,8 @@ from asyncrl.proxy.scenario import env_spec
 from asyncrl.wire import decode_result, encode_weights
 
 _log = logging.getLogger(__name__)
+_LAST_LOOK = 2.0
+"""Seconds the last look at actors and jobs may take."""
 _UNREAD = 8
 """Decoded results held in memory for the learner; the others wait in Redis."""
 
@@ -89,14 +91,15 @@ class ActorProxy:
         async with anyio.create_task_group() as tasks:
             send, receive = anyio.create_memory_object_stream[Delivery | LostJob](_UNREAD)
             collection = RemoteCollection(self._broker, info, self._config, sink, receive)
-            async with send:
+            async with send, receive:
                 unsettled = await collection.read_unsettled()
-                tasks.start_soon(collection.take_in, send.clone())
-                tasks.start_soon(collection.watch, send.clone())
+                tasks.start_soon(collection.take_in, send)
+                tasks.start_soon(collection.watch, send)
                 collection.remember(unsettled)
                 try:
                     yield collection
                 finally:
+                    await collection.look_once_more()
                     tasks.cancel_scope.cancel()
 
 
@@ -229,17 +232,20 @@ class RemoteCollection:
 
     async def take_in(self, send: MemoryObjectSendStream[Delivery | LostJob]) -> None:
         """Read results for ever; a full buffer leaves the others in Redis."""
-        async with send:
-            while True:
-                for entry in await self._broker.results.read(count=2):
-                    outcome = await self._outcome(entry)
-                    if outcome is not None:
-                        await send.send(outcome)
+        while True:
+            for entry in await self._broker.results.read(count=2):
+                outcome = await self._outcome(entry)
+                if outcome is not None:
+                    await send.send(outcome)
 
     async def watch(self, send: MemoryObjectSendStream[Delivery | LostJob]) -> None:
         """Watch actors and jobs for ever."""
-        async with send:
-            await self._monitor.run(send)
+        await self._monitor.run(send)
+
+    async def look_once_more(self) -> None:
+        """Report what happened since the last look, so that no failure goes unsaid."""
+        with anyio.move_on_after(_LAST_LOOK, shield=True), suppress(BrokerError):
+            await self._monitor.look()
 
     async def _outcome(self, entry: ResultEntry) -> Delivery | LostJob | None:
         """Return what the entry means for its job; None when it is bad and nobody waits for it.

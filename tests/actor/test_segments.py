@@ -56,18 +56,19 @@ def vector(mode: str) -> SyncVectorEnv:
     )
 
 
-_MADE = iter(range(10**6))
+_MADE = [0]
+"""How many plain environments were made: the factory gives them their lengths in turn."""
 
 
 def plain() -> Countdown:
-    length = LENGTHS[next(_MADE) % 3]
+    length = LENGTHS[_MADE[0] % 3]
+    _MADE[0] += 1
     return Countdown(length, truncate=length == 5)
 
 
 def batch_of(mode: str) -> EnvBatch:
     if mode == "PLAIN":
-        global _MADE
-        _MADE = iter(range(10**6))
+        _MADE[0] = 0
         spec = EnvSpec(env=f"{__name__}:plain", num_envs=3)
     else:
         spec = EnvSpec(env=f"{__name__}:vector", kwargs={"mode": mode}, num_envs=3)
@@ -92,7 +93,9 @@ def job(size: int, number: int = 1, kind: JobKind = JobKind.TRAIN) -> RolloutJob
     return RolloutJob(job_id=f"g1-train-{number}", kind=kind, unit=unit, size=size)
 
 
-def collect(rollout: SegmentRollout, size: int, number: int) -> tuple[TrajectoryBatch, EpisodeStats]:
+def collect(
+    rollout: SegmentRollout, size: int, number: int
+) -> tuple[TrajectoryBatch, EpisodeStats]:
     return rollout.collect(job(size, number), policy(), 3, "policy", RolloutControl())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import gymnasium as gym
@@ -38,7 +38,7 @@ class Counter(gym.Env[np.ndarray, np.int64]):
 
     observation_space = gym.spaces.Box(0, 100, (1,), np.float32)
     action_space = gym.spaces.Discrete(2, start=5)
-    closed: list[bool] = []
+    closed: ClassVar[list[bool]] = []
     metrics: Mapping[str, float]
 
     def reset(self, *, seed=None, options=None):

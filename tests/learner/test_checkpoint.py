@@ -81,5 +81,5 @@ def test_when_none_can_be_read_the_run_does_not_start_over_silently(tmp_path: Pa
 
 def test_a_full_disk_names_the_folder(tmp_path: Path):
     (tmp_path / "file").touch()
-    with pytest.raises(CheckpointError, match="cannot write a checkpoint to .*file"):
+    with pytest.raises(CheckpointError, match=r"cannot write a checkpoint to .*file"):
         save(CheckpointStore(tmp_path / "file"), 1)

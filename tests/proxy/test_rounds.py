@@ -22,9 +22,7 @@ from asyncrl.proxy import CollectionStatus, Delivery, LostJob, Rounds, UpdateTri
 
 
 def make_job(job_id: str, number: int) -> RolloutJob:
-    return RolloutJob(
-        job_id=job_id, kind=JobKind.TRAIN, unit=JobUnit.STEPS, size=1, round=number
-    )
+    return RolloutJob(job_id=job_id, kind=JobKind.TRAIN, unit=JobUnit.STEPS, size=1, round=number)
 
 
 def delivery(job: RolloutJob) -> Delivery:
@@ -158,7 +156,9 @@ async def test_a_round_of_lost_jobs_fails_with_the_environments_traceback():
         ScriptedCollection([lost(each) for each in jobs]), UpdateTrigger(), elsewhere_forbidden
     )
     await rounds.issue(1, jobs)
-    with pytest.raises(RolloutFailed, match="all 2 jobs .* job j-1 on actor a, in step 1: Boom") as e:
+    with pytest.raises(
+        RolloutFailed, match=r"all 2 jobs .* job j-1 on actor a, in step 1: Boom"
+    ) as e:
         await rounds.gather()
     assert e.value.traceback == "tb"
 
