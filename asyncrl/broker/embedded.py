@@ -241,14 +241,12 @@ class EmbeddedServer:
     ) -> None:
         failure = self._find_failure()
         await self.aclose()
-        # The death of the server is the cause of whatever broke in the block, unless the block is
-        # being cancelled.
-        if (
-            failure is not None
-            and not self._reported
-            and (error is None or isinstance(error, Exception))
-        ):
-            raise failure from error
+        if failure is None or error is failure or (error is None and self._reported):
+            return
+        # The death of the server is the cause of whatever broke in the block, also where a task
+        # group wraps it, unless the block is being cancelled.
+        if error is None or isinstance(error, Exception):
+            raise failure from (None if self._reported else error)
 
     def _started(self) -> _Resources:
         if self._resources is None:

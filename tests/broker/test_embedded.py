@@ -194,6 +194,17 @@ async def test_the_death_of_the_server_explains_what_broke_in_the_block() -> Non
     remove_kept_log(caught.value)
 
 
+async def test_the_death_of_the_server_is_not_wrapped_by_a_task_group() -> None:
+    async def work() -> None:
+        async with EmbeddedServer() as server, asyncio.TaskGroup() as tasks:
+            tasks.create_task(server.watch())
+            os.kill(server.pid, signal.SIGKILL)
+
+    with pytest.raises(EmbeddedServerError) as caught:
+        await work()
+    remove_kept_log(caught.value)
+
+
 async def test_a_log_of_ones_own_is_kept_where_it_is(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     async with EmbeddedServer(log_path=log):
