@@ -1,24 +1,25 @@
 """Every exception asyncrl raises on purpose, as one tree.
 
     AsyncRLError
-    ├── ConfigError (ValueError)         an option or argument is wrong; the message names field, value and fix
+    ├── ConfigError (ValueError)         an option or argument is wrong: names field, value and fix
     ├── MissingExtraError (ImportError)  an optional package is not installed; names the extra
     ├── WireError                        bytes that are not a valid asyncrl message
-    ├── InvalidBatchError                a trajectory batch with wrong shapes, dtypes or non-finite numbers
+    ├── InvalidBatchError                a batch with wrong shapes, dtypes or non-finite numbers
     ├── EnvironmentFailure               the user's environment raised; carries its own traceback
     ├── RolloutFailed                    a rollout job failed on an actor, for good
     ├── WaitTimeout (TimeoutError)       a wait passed its deadline; names what was waited for
     ├── CheckpointError                  a checkpoint cannot be written, read or verified
     └── BrokerError
         ├── BrokerUnavailable (ConnectionError)   Redis cannot be reached (any more)
-        ├── BrokerRefused                         Redis answered, and said no (password, permissions, settings)
+        ├── BrokerRefused                         Redis said no (password, permissions, settings)
         ├── EmbeddedServerError                   the bundled server did not start or died
         ├── RunNotFound                           no such run on this server
         ├── RunMismatch                           the run on the server is of another kind
         ├── RunStateLost                          the run's keys vanished while it ran
         └── Fenced                                a newer learner took the run over
 
-Errors of other libraries are translated into these at the boundary of the one package that uses that library.
+Errors of other libraries are translated into these at the boundary of the one package that uses
+that library.
 """
 
 from __future__ import annotations
@@ -51,14 +52,15 @@ class MissingExtraError(AsyncRLError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
-            f"{purpose} needs {package}, which is not installed; run: pip install 'asyncrl[{extra}]'"
+            f"{purpose} needs {package}, which is not installed; "
+            f"run: pip install 'asyncrl[{extra}]'"
         )
         self.package = package
         self.extra = extra
 
 
 class WireError(AsyncRLError):
-    """Bytes that are not a valid asyncrl message: malformed, truncated, hostile, or of another version."""
+    """Bytes that are no valid asyncrl message: malformed, cut off, hostile, of another version."""
 
 
 class InvalidBatchError(AsyncRLError):
@@ -87,7 +89,8 @@ class RolloutFailed(AsyncRLError):
     """Rollout jobs failed on every attempt, so that waiting longer cannot help.
 
     Attributes:
-        traceback: The traceback of the last attempt, as the actor reported it ("" when the actor just died).
+        traceback: The traceback of the last attempt, as the actor reported it ("" when the actor
+            just died).
     """
 
     def __init__(self, message: str, traceback: str = "") -> None:
@@ -113,7 +116,7 @@ class BrokerError(AsyncRLError):
 
 
 class BrokerUnavailable(BrokerError, ConnectionError):
-    """Redis cannot be reached. The message names host and port and what to try, never a password."""
+    """Redis cannot be reached. Says host, port and what to try, and never a password."""
 
 
 class BrokerRefused(BrokerError):
@@ -133,7 +136,7 @@ class RunMismatch(BrokerError):
 
 
 class RunStateLost(BrokerError):
-    """The run's keys vanished while it was running (flushed, evicted, or a restart without persistence)."""
+    """The run's keys vanished while it ran (flushed, evicted, or restarted without persistence)."""
 
 
 class Fenced(BrokerError):

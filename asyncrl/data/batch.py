@@ -36,8 +36,8 @@ class TrajectoryBatch:
     terminated: np.ndarray
     """[T, B] bool: the episode reached a terminal state; its value is 0 from there on."""
     truncated: np.ndarray
-    """[T, B] bool: the episode was cut off (a time limit); bootstrap from `final_obs`. Where both are true it counts as
-    terminated."""
+    """[T, B] bool: the episode was cut off (a time limit); bootstrap from `final_obs`. Where both
+    are true it counts as terminated."""
     last_obs: np.ndarray
     """[B, *observation shape]: what follows the last row, to bootstrap from. After a cut: the next
     episode's first."""
@@ -86,16 +86,14 @@ class TrajectoryBatch:
         )
 
     def next_obs(self) -> np.ndarray:
-        """Return [T, B, *observation shape]: the true successor of every step, the episode's last
-        one at its end."""
+        """Return [T, B, *observation shape]: what followed each step, at an end the last one."""
         following = np.concatenate([self.obs[1:], self.last_obs[None]])
         if len(self.final_index):
             following[self.final_index[:, 0], self.final_index[:, 1]] = self.final_obs
         return following
 
     def validate(self) -> None:
-        """Raise `InvalidBatchError` naming the array and the place unless shapes, dtypes and
-        numbers are sound."""
+        """Raise `InvalidBatchError` naming array and place if shapes, dtypes or numbers are bad."""
         if self.obs.ndim < 2 or self.steps == 0 or self.width == 0:
             raise self._invalid("obs", f"shape {self.obs.shape} is not [T >= 1, B >= 1, ...]")
         lead, item = self.obs.shape[:2], self.obs.shape[2:]
@@ -111,6 +109,12 @@ class TrajectoryBatch:
                 raise self._invalid(
                     name, f"shape {array.shape} does not start with [T, B] = {lead}"
                 )
+        self._validate_observations(item)
+        self._validate_cuts(item)
+        for name, array in self._floats().items():
+            self._check_finite(name, array)
+
+    def _validate_observations(self, item: tuple[int, ...]) -> None:
         if self.last_obs.shape != (self.width, *item):
             raise self._invalid(
                 "last_obs", f"shape {self.last_obs.shape} is not [B, ...] = {(self.width, *item)}"
@@ -120,15 +124,13 @@ class TrajectoryBatch:
                 raise self._invalid(
                     name, f"dtype {getattr(self, name).dtype} is not that of obs, {self.obs.dtype}"
                 )
-        self._validate_cuts(item)
-        for name, array in self._floats().items():
-            self._check_finite(name, array)
 
     def _validate_cuts(self, item: tuple[int, ...]) -> None:
         if self.final_index.dtype != np.int32 or self.final_index.shape != (len(self.final_obs), 2):
             raise self._invalid(
                 "final_index",
-                f"{self.final_index.dtype} {self.final_index.shape} is not int32 [K, 2], K = {len(self.final_obs)}",
+                f"{self.final_index.dtype} {self.final_index.shape} is not int32 [K, 2], "
+                f"K = {len(self.final_obs)}",
             )
         if self.final_obs.shape[1:] != item:
             raise self._invalid(

@@ -11,7 +11,7 @@ class FailureReport:
 
     actor_id: str
     job_id: str
-    """The job, or "" when the actor failed outside a job (for example while making environments)."""
+    """The job, or "" when the actor failed outside a job, for example making environments."""
     attempt: int
     where: str
     """What was being done: ``"step 37 of environment 3"``, ``"making the environment"``."""

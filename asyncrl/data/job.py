@@ -32,8 +32,7 @@ class JobUnit(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutJob:
-    """One rollout to collect. Immutable; a reassigned job is the same job with a higher
-    `attempt`."""
+    """One rollout to collect. Reassigned, it is the same job with a higher `attempt`."""
 
     job_id: str
     """Unique within the run, over all generations."""

@@ -61,7 +61,8 @@ class RolloutResult:
             or self.episodes.returns.ndim != 1
         ):
             raise InvalidBatchError(
-                f"episodes: {self.episodes.returns.shape} returns and {self.episodes.lengths.shape} lengths"
+                f"episodes: {self.episodes.returns.shape} returns and "
+                f"{self.episodes.lengths.shape} lengths"
             )
         if self.job.kind is JobKind.TRAIN and not self.batches:
             raise InvalidBatchError("a training job returned no batch")

@@ -1,9 +1,9 @@
-"""What a run trains, as plain data: spaces, environments and policies that can travel over the
-wire."""
+"""What a run trains, as plain data that can travel: spaces, environments and policies."""
 
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -59,8 +59,7 @@ class SpaceSpec:
 
     @property
     def size(self) -> int:
-        """Number of scalars in one element, a discrete value counting as its one-hot vector of
-        length n."""
+        """Number of scalars in one element; a discrete value counts as its one-hot vector."""
         return self.n if self.kind == "discrete" else int(np.prod(self.shape, dtype=np.int64))
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
@@ -117,8 +116,8 @@ class PolicySpec:
     observation: SpaceSpec
     action: SpaceSpec
     head: HeadKind
-    """categorical: logits over a discrete space. gaussian: means over a box, with free log-std. q_values: one value per
-    discrete action, acted on epsilon-greedily."""
+    """categorical: logits over a discrete space. gaussian: means over a box, with free log-std.
+    q_values: one value per discrete action, acted on epsilon-greedily."""
     hidden: tuple[int, ...] = (64, 64)
     activation: Activation = "tanh"
 
@@ -130,13 +129,12 @@ class PolicySpec:
     def layer_sizes(self) -> list[tuple[int, int]]:
         """Return (inputs, outputs) of every layer, in order."""
         widths = [self.observation.size, *self.hidden, self.outputs]
-        return list(zip(widths[:-1], widths[1:], strict=True))
+        return list(itertools.pairwise(widths))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """All an actor must know to work for a run. It travels as data; nothing else is needed but the
-    Redis URL."""
+    """All an actor must know to work for a run, beside the Redis URL. It travels as data."""
 
     env: EnvSpec
     policies: Mapping[str, PolicySpec]
@@ -163,8 +161,7 @@ class RunSpec:
             check_name("policy id", policy)
 
     def policy_of(self, agent: str) -> str:
-        """Return the policy id that `agent` acts with; raise `ConfigError` when the mapping has
-        none."""
+        """Return the policy id that `agent` acts with; `ConfigError` when the mapping has none."""
         policy = self.agents.get(agent) or self.agents.get("*")
         if policy is None:
             raise ConfigError(
@@ -177,8 +174,7 @@ class RunSpec:
 
 
 def load_object(path: str, what: str) -> Any:
-    """Import ``"package.module:attr"`` and return the object; raise `ConfigError` naming what
-    cannot be found."""
+    """Import ``"package.module:attr"``; raise `ConfigError` naming what cannot be found."""
     module_name, _, attr = path.partition(":")
     if not module_name or not attr:
         raise ConfigError(what, path, "not an import path", "write it as package.module:attr")
