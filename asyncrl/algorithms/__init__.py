@@ -11,8 +11,19 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("torch", "learner", "learning") from error
 
+from asyncrl.algorithms.dqn import DQN, DQNUpdater
 from asyncrl.algorithms.ppo import PPO, PPOUpdater
 from asyncrl.algorithms.protocol import Algorithm, Updater
 from asyncrl.algorithms.returns import gae, lambda_returns, n_step_returns
 
-__all__ = ["PPO", "Algorithm", "PPOUpdater", "Updater", "gae", "lambda_returns", "n_step_returns"]
+__all__ = [
+    "DQN",
+    "PPO",
+    "Algorithm",
+    "DQNUpdater",
+    "PPOUpdater",
+    "Updater",
+    "gae",
+    "lambda_returns",
+    "n_step_returns",
+]
