@@ -38,8 +38,6 @@ class JobQueue:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._intake = Intake(session)
-        self._uploaded: set[str] = set()
-        """Tokens whose payload is on the server, waiting to be accepted."""
 
     # -- the learner's side ---------------------------------------------------------------------
 
@@ -167,22 +165,19 @@ class JobQueue:
         """Hand in the result of an attempt: accepted, acknowledged and counted in one step.
 
         A payload of `blob_threshold` bytes or more is uploaded to a key of its own first, which
-        expires unless the result is accepted. After FULL call again with the same arguments; the
-        upload is not repeated while it lasts.
+        expires unless the result is accepted. After FULL call again with the same arguments.
         """
-        blob = (
-            self._session.keys.blob(taken.token)
-            if len(payload) >= self._session.config.blob_threshold
-            else ""
-        )
+        large = len(payload) >= self._session.config.blob_threshold
         try:
-            status = await self._complete(actor_id, taken, payload, env_steps, blob)
+            if large:
+                status = await self._complete_blob(actor_id, taken, payload, env_steps)
+            else:
+                status = await self._commit(actor_id, taken, len(payload), env_steps, payload)
         except OutOfMemory:
             return Completed.FULL
-        if status is not Completed.FULL:
-            self._uploaded.discard(taken.token)
+        if status != Completed.FULL:
             self._intake.ended(actor_id, taken.token)
-        return status
+        return Completed(status)
 
     async def fail(self, actor_id: str, taken: TakenJob, report: FailureReport) -> Reassigned:
         """Give an attempt back because it raised: the job runs again, or is dead at `max_attempts`.
@@ -203,34 +198,44 @@ class JobQueue:
         self._intake.ended(actor_id, taken.token)
         return released == 1
 
-    async def _complete(
-        self, actor_id: str, taken: TakenJob, payload: bytes, env_steps: int, blob: str
-    ) -> Completed:
-        config, job = self._session.config, taken.job
-        if blob and taken.token not in self._uploaded:
-            await self._upload(blob, taken.token, payload)
+    async def _complete_blob(
+        self, actor_id: str, taken: TakenJob, payload: bytes, env_steps: int
+    ) -> str:
+        """Upload the payload, unless it will not be accepted, then commit a reference to it."""
+        session, config, job = self._session, self._session.config, taken.job
+        blob, ttl = session.keys.blob(taken.token), milliseconds(config.blob_ttl)
         while True:
-            reply = await self._session.call(
-                scripts.COMPLETE,
-                *(actor_id, job.kind.value, taken.token, job.job_id, env_steps, len(payload)),
-                *(b"" if blob else payload, config.max_results, config.max_result_bytes),
-                config.done_keep,
-                keys=[blob] if blob else [],
+            (admitted,) = await session.call(
+                scripts.ADMIT,
+                *(actor_id, job.kind.value, taken.token, job.job_id, len(payload)),
+                *(config.max_results, config.max_result_bytes),
                 generation=0,
-                wait_for_memory=False,
             )
-            if reply[0] != "NOBLOB":
-                break
-            await self._upload(blob, taken.token, payload)  # it expired while the results were full
-        status = Completed(reply[0])
-        if blob and status is Completed.STALE:
-            await self._session.client.persist(lambda: self._session.client.command("UNLINK", blob))
-        return status
+            if admitted == "FULL":
+                return admitted
+            if admitted == "OK":
+                await session.client.persist(
+                    lambda: session.client.command("SET", blob, payload, "PX", ttl),
+                    wait_for_memory=False,
+                )
+            status = await self._commit(actor_id, taken, len(payload), env_steps, blob)
+            if status == Completed.STALE:
+                await session.client.persist(lambda: session.client.command("UNLINK", blob))
+            if status != "NOBLOB":  # it expired meanwhile
+                return status
 
-    async def _upload(self, blob: str, token: str, payload: bytes) -> None:
-        ttl = milliseconds(self._session.config.blob_ttl)
-        await self._session.client.persist(
-            lambda: self._session.client.command("SET", blob, payload, "PX", ttl),
+    async def _commit(
+        self, actor_id: str, taken: TakenJob, nbytes: int, env_steps: int, payload: bytes | str
+    ) -> str:
+        """Run the script that accepts a result: `payload` itself, or the key of its blob."""
+        config, job = self._session.config, taken.job
+        inline, keys = (b"", [payload]) if isinstance(payload, str) else (payload, [])
+        reply = await self._session.call(
+            scripts.COMPLETE,
+            *(actor_id, job.kind.value, taken.token, job.job_id, env_steps, nbytes, inline),
+            *(config.max_results, config.max_result_bytes, config.done_keep),
+            keys=keys,
+            generation=0,
             wait_for_memory=False,
         )
-        self._uploaded.add(token)
+        return reply[0]

@@ -50,6 +50,7 @@ RELEASE = Script("release")
 TAKE = Script("take")
 OWN = Script("own")
 BEGIN = Script("begin")
+ADMIT = Script("admit")
 COMPLETE = Script("complete")
 
 ACK = Script("ack")

@@ -10,7 +10,7 @@ from redis.asyncio.connection import parse_url
 from asyncrl.errors import ConfigError
 
 # Greedy up to the last "@", so that a password with unescaped "/", "#" or "@" is hidden as well.
-_USERINFO = re.compile(r"^([A-Za-z+]*://)(.*)@", re.DOTALL)
+_USERINFO = re.compile(r"^([A-Za-z0-9+.-]*://)?(.*)@", re.DOTALL)
 _SECRET_QUERY = re.compile(r"([?&][^=&]*password[^=&]*=)[^&]*", re.IGNORECASE)
 _ALLOWED = {
     "ssl_ca_certs", "ssl_ca_path", "ssl_ca_data", "ssl_cert_reqs", "ssl_certfile", "ssl_keyfile",
@@ -25,7 +25,7 @@ def redact(url: str) -> str:
 
     def hide(found: re.Match[str]) -> str:
         user, colon, _ = found[2].partition(":")
-        return f"{found[1]}{user}:***@" if colon else f"{found[1]}***@"
+        return f"{found[1] or ''}{user if colon else ''}{colon}***@"
 
     return _SECRET_QUERY.sub(r"\1***", _USERINFO.sub(hide, url))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ import redis.exceptions
 from redis.asyncio import Redis
 
 from asyncrl.broker import Broker, BrokerConfig, connect
+from asyncrl.broker.scripts import Script
 from asyncrl.data import (
     EnvSpec,
     FailureReport,
@@ -65,23 +66,26 @@ def make_report(actor_id: str = "a", job_id: str = "j", attempt: int = 1) -> Fai
 
 
 @asynccontextmanager
-async def raw(url: str) -> AsyncIterator[Redis]:
-    """A plain client, to look and meddle behind the broker's back."""
-    client: Redis = Redis.from_url(url, protocol=2)
+async def raw(url: str) -> AsyncGenerator[Any]:
+    """A plain client (untyped), to look and meddle behind the broker's back."""
+    client: Any = Redis.from_url(url, protocol=2)
     try:
         yield client
     finally:
         await client.aclose()
 
 
-def lose_next_reply(broker: Broker) -> None:
-    """Let the server run the broker's next script, and its reply never arrive."""
+def lose_next_reply(broker: Broker, of: Script | None = None) -> None:
+    """Let the server run the broker's next script (or the next `of`), and its reply never
+    arrive."""
     client = broker._session.client
     original = client.script
 
-    async def losing(*args: Any) -> Any:
+    async def losing(script: Script, keys: Sequence[str], args: Sequence[str | bytes | int]) -> Any:
+        reply = await original(script, keys, args)
+        if of not in {None, script}:
+            return reply
         client.script = original
-        await original(*args)
         raise redis.exceptions.ConnectionError("the reply was lost")
 
     client.script = losing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 from broker_world import BOTH, QUICK, TRAIN, connect, make_job, make_report, raw, waits_for_jobs
@@ -301,7 +302,7 @@ async def test_an_unreadable_job_dies_with_its_reason_and_harms_nobody(
     async with raw(redis_url) as client:
         # Bytes that are no job: one of the queue's own, and a stranger's entry of other fields.
         await learner.jobs.submit(make_job("good"))
-        token = "99999999999999-0"
+        token = "99999999999999-0"  # noqa: S105
         fields = {"j": "bad", "n": "1", "g": "1", "p": b"\x80\x04cos\nsystem\n", "r": ""}
         await client.xadd(session.keys.jobs(JobKind.TRAIN), fields, token)
         await client.hset(session.keys.live, "bad", f"train|{token}|1")
@@ -333,4 +334,4 @@ async def test_no_two_actors_get_the_same_job(
         return done
 
     done = await asyncio.gather(*(work(f"a{n}") for n in range(4)))
-    assert sorted(sum(done, [])) == sorted(job.job_id for job in jobs)
+    assert sorted(itertools.chain.from_iterable(done)) == sorted(job.job_id for job in jobs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from broker_world import BOTH, QUICK, connect, make_job, make_spec, raw, waits_for_jobs
@@ -112,6 +113,19 @@ async def test_a_large_payload_travels_in_a_key_of_its_own_that_goes_with_the_ac
         assert await client.keys(f"asyncrl:{{{learner.run}}}:blob:*") == []
 
 
+async def test_handing_in_again_leaves_the_accepted_payload_as_it_is(
+    redis_url: str, learner: Broker, actor: Broker
+) -> None:
+    await learner.jobs.submit(make_job())
+    (taken,) = await actor.jobs.take("a", BOTH)
+    assert await actor.jobs.complete("a", taken, b"x" * 500, 1) is Completed.OK
+    assert await actor.jobs.complete("a", taken, b"y" * 600, 1) is Completed.DUP
+    (entry,) = await learner.results.read()
+    assert entry.payload == b"x" * 500
+    async with raw(redis_url) as client:
+        assert await client.ttl(learner._session.keys.blob(taken.token)) == -1
+
+
 async def test_a_refused_large_payload_is_not_left_behind(
     redis_url: str, learner: Broker, actor: Broker
 ) -> None:
@@ -128,7 +142,14 @@ async def test_an_upload_that_expired_is_repeated(
 ) -> None:
     await learner.jobs.submit(make_job("x"))
     (taken,) = await actor.jobs.take("a", BOTH)
-    actor.jobs._uploaded.add(taken.token)  # as after a FULL that lasted longer than the blob
+    client = actor._session.client
+    command = client.command
+
+    async def expire(*args: Any) -> Any:
+        assert args[0] == "SET"
+        client.command = command  # the first upload is gone as soon as it is made
+
+    client.command = expire
     assert await actor.jobs.complete("a", taken, b"x" * 500, 1) is Completed.OK
     (entry,) = await learner.results.read()
     assert entry.payload == b"x" * 500

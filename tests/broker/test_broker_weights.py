@@ -59,7 +59,7 @@ async def test_a_restarted_learner_cannot_roll_weights_back(
     async with connect(redis_url, run=run_name, config=QUICK) as heir:
         info = await heir.create_run(make_spec(), "second-learner")
         assert info.weights == (1, 7)
-        with pytest.raises(ConfigError, match="go on counting from RunInfo.weights"):
+        with pytest.raises(ConfigError, match=r"go on counting from RunInfo\.weights"):
             await heir.weights.publish(1, b"step 0", 2)
         assert await actor.weights.fetch() == b"seventh"
         await heir.weights.publish(8, b"eighth", 2)

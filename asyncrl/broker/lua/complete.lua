@@ -14,9 +14,7 @@ if not e or live ~= token or holder_of(kind, token) ~= actor then
   bump(accepted and 'duplicate' or 'stale')
   return {accepted and 'DUP' or 'STALE'}
 end
-local held = tonumber(redis.call('HGET', LEDGER, 'bytes') or '0')
-if redis.call('XLEN', RESULTS) >= tonumber(ARGV[10]) then return {'FULL'} end
-if held > 0 and held + size > tonumber(ARGV[11]) then return {'FULL'} end
+if full(size, ARGV[10], ARGV[11]) then return {'FULL'} end
 if blob and redis.call('EXISTS', blob) == 0 then return {'NOBLOB'} end
 local result = redis.call('XADD', RESULTS, '*', 'j', job, 'k', kind, 'n', e.n, 'g', generation,
   'a', actor, 'e', steps, 's', ARGV[8], blob and 'b' or 'p', blob or ARGV[9])

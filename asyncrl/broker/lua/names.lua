@@ -82,6 +82,13 @@ local function close(job, how, token, result, keep)
   end
 end
 
+-- Is there no room for a result of `size` bytes? The only one waiting may be larger than the limit.
+local function full(size, max_results, max_bytes)
+  local held = tonumber(redis.call('HGET', LEDGER, 'bytes') or '0')
+  return redis.call('XLEN', RESULTS) >= tonumber(max_results)
+    or (held > 0 and held + size > tonumber(max_bytes))
+end
+
 -- Cancel one unfinished job.
 local function cancel(job, kind, token, keep)
   if remove(kind, token) == 1 then redis.call('HSET', CANCELLED, token, job) end

@@ -1,0 +1,429 @@
+"""Any order of calls, lost replies and zombies: the server agrees with a model after every step."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from broker_world import BOTH, TRAIN, connect, lose_next_reply, make_job, make_report, make_spec
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from asyncrl.broker import (
+    Beat,
+    Broker,
+    BrokerConfig,
+    Completed,
+    ReassignStatus,
+    Submitted,
+    TakenJob,
+    scripts,
+)
+from asyncrl.data import JobKind
+from asyncrl.errors import Fenced
+
+T = TypeVar("T")
+
+CONFIG = BrokerConfig(
+    max_jobs=5,
+    max_results=4,
+    max_result_bytes=1000,
+    blob_threshold=100,
+    max_attempts=3,
+    retry_min=0.001,
+    retry_max=0.001,
+)
+ACTORS = ("a", "b", "c")
+ACTOR = st.sampled_from(ACTORS)
+LOST = st.sampled_from([False, False, True])
+"""Whether the reply of the call's first script is lost."""
+NAMES = [f"j{n}" for n in range(12)]
+KINDS = {name: JobKind.EVAL if n % 4 == 0 else JobKind.TRAIN for n, name in enumerate(NAMES)}
+
+
+@dataclass
+class Job:
+    """What the model knows of a job."""
+
+    name: str
+    state: str = "queued"
+    attempt: int = 1
+    queued_at: int = 0
+    holder: str = ""
+    taken: TakenJob | None = None
+    """The attempt its holder works on."""
+
+
+@dataclass
+class Counts:
+    """The model's ledger."""
+
+    issued: int = 0
+    stale: int = 0
+    duplicate: int = 0
+    reassigned: int = 0
+    failed: int = 0
+    trained: int = 0
+    dropped: int = 0
+    steps: dict[JobKind, int] = field(default_factory=lambda: dict.fromkeys(JobKind, 0))
+
+
+class Protocol(RuleBasedStateMachine):
+    """One learner (and its heirs), three actors over one broker, against a real server."""
+
+    url = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.run_name = f"{Protocol.prefix}-{secrets.token_hex(4)}"
+        self.jobs: dict[str, Job] = {}
+        self.counts = Counts()
+        self.old: list[tuple[str, TakenJob]] = []
+        """Attempts that were ever delivered, whatever became of them."""
+        self.accepted: list[str] = []
+        """Tokens of the accepted attempts."""
+        self.results: list[tuple[str, int]] = []
+        """Job and size of every result that is not acked, oldest first."""
+        self.clock = 0
+        self.fenced: list[Broker] = []
+
+    prefix = ""
+
+    # -- plumbing -------------------------------------------------------------------------------
+
+    def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(coroutine)
+
+    async def _open(self) -> Broker:
+        context = connect(Protocol.url, run=self.run_name, config=CONFIG)
+        broker = await context.__aenter__()
+        self.contexts.append(context)
+        return broker
+
+    @initialize()
+    def start(self) -> None:
+        self.contexts: list[Any] = []
+        self.learner = self.do(self._open())
+        self.actor = self.do(self._open())
+        self.do(self.learner.create_run(make_spec(), "learner"))
+
+    def teardown(self) -> None:
+        async def close() -> None:
+            for context in self.contexts:
+                await context.__aexit__(None, None, None)
+
+        self.do(close())
+        self.runner.close()
+
+    # -- the model ------------------------------------------------------------------------------
+
+    def live(self) -> list[Job]:
+        return [job for job in self.jobs.values() if job.state in {"queued", "running"}]
+
+    def waiting(self, kind: JobKind) -> list[Job]:
+        queued = [j for j in self.jobs.values() if j.state == "queued" and KINDS[j.name] is kind]
+        return sorted(queued, key=lambda job: job.queued_at)
+
+    def enqueue(self, job: Job) -> None:
+        self.clock += 1
+        job.state, job.queued_at, job.holder, job.taken = "queued", self.clock, "", None
+
+    def owner(self, actor: str, taken: TakenJob) -> Job | None:
+        """Return the job if `taken` is still the actor's to do."""
+        job = self.jobs[taken.job.job_id]
+        mine = job.state == "running" and job.holder == actor and job.taken == taken
+        return job if mine else None
+
+    def attempt_failed(self, job: Job) -> ReassignStatus:
+        if job.attempt >= CONFIG.max_attempts:
+            job.state = "dead"
+            return ReassignStatus.DEAD
+        job.attempt += 1
+        self.enqueue(job)
+        return ReassignStatus.REASSIGNED
+
+    def pick(self, data: st.DataObject) -> tuple[str, TakenJob]:
+        return data.draw(st.sampled_from(self.old))
+
+    # -- the learner's calls --------------------------------------------------------------------
+
+    @rule(name=st.sampled_from(NAMES), lost=LOST)
+    def submit(self, name: str, lost: bool) -> None:
+        if name in self.jobs:
+            open_job = self.jobs[name].state in {"queued", "running"}
+            expected = Submitted.LIVE if open_job else Submitted.DONE
+        elif len(self.live()) >= CONFIG.max_jobs:
+            expected = Submitted.FULL
+        else:
+            expected = Submitted.LIVE if lost else Submitted.OK
+            self.jobs[name] = Job(name)
+            self.enqueue(self.jobs[name])
+            self.counts.issued += 1
+        if lost:
+            lose_next_reply(self.learner)
+        job = make_job(name, KINDS[name], self.learner.generation)
+        assert self.do(self.learner.jobs.submit(job)) is expected
+
+    @rule(names=st.sets(st.sampled_from(NAMES), max_size=3), lost=LOST)
+    def cancel(self, names: set[str], lost: bool) -> None:
+        for name in names:
+            if name in self.jobs and self.jobs[name].state in {"queued", "running"}:
+                self.jobs[name].state = "cancelled"
+        expected = {n for n in names if n in self.jobs and self.jobs[n].state == "cancelled"}
+        if lost and names:
+            lose_next_reply(self.learner)
+        assert set(self.do(self.learner.jobs.cancel(names))) == expected
+
+    @precondition(lambda self: self.old)
+    @rule(data=st.data(), counts=st.booleans(), lost=LOST)
+    def reassign(self, data: st.DataObject, counts: bool, lost: bool) -> None:
+        actor, taken = self.pick(data)
+        job = self.owner(actor, taken)
+        expected = ReassignStatus.GONE
+        if job and counts:
+            expected = self.attempt_failed(job)
+        elif job:
+            self.enqueue(job)
+            expected = ReassignStatus.REASSIGNED
+        self.counts.reassigned += expected is ReassignStatus.REASSIGNED
+        if lost:
+            lose_next_reply(self.learner)
+            expected = ReassignStatus.GONE
+        call = self.learner.jobs.reassign(taken.token, taken.job.kind, "dead", counts=counts)
+        assert self.do(call).status is expected
+
+    @precondition(lambda self: self.results)
+    @rule(count=st.integers(1, 3), drop=st.booleans(), lost=LOST)
+    def ack(self, count: int, drop: bool, lost: bool) -> None:
+        entries = self.do(self.learner.results.read_pending("0-0")) + self.do(
+            self.learner.results.read(block=False, count=100)
+        )
+        assert [(entry.job_id, entry.nbytes) for entry in entries] == self.results
+        assert all(len(entry.payload or b"") == entry.nbytes for entry in entries)
+        ids = [entry.entry_id for entry in entries[:count]]
+        trained, dropped = ([], dict.fromkeys(ids, "why")) if drop else (ids, {})
+        if lost:
+            lose_next_reply(self.learner)
+        self.do(self.learner.results.ack(trained, dropped, self.learner.generation))
+        self.counts.trained += len(trained)
+        self.counts.dropped += len(dropped)
+        del self.results[:count]
+
+    @rule(lost=LOST)
+    def takeover(self, lost: bool) -> None:
+        before = self.learner
+        heir = self.do(self._open())
+        if lost:
+            lose_next_reply(heir)
+        self.do(heir.create_run(make_spec(), "heir"))
+        assert heir.generation == before.generation + 1
+        for job in self.live():
+            job.state = "cancelled"
+        self.learner = heir
+        self.fenced.append(before)
+
+    @precondition(lambda self: self.fenced and self.old)
+    @rule(data=st.data())
+    def fenced_learner_acts(self, data: st.DataObject) -> None:
+        learner = self.fenced[-1]
+        _, taken = self.pick(data)
+        for call in (
+            learner.jobs.cancel(NAMES),
+            learner.jobs.reassign(taken.token, taken.job.kind, "dead"),
+            learner.results.ack(["1-1"], {}, learner.generation),
+            learner.weights.publish(10**6, b"w", learner.generation),
+        ):
+            try:
+                self.do(call)
+            except Fenced:
+                continue
+            raise AssertionError("a fenced learner was not refused")
+
+    # -- the actors' calls ----------------------------------------------------------------------
+
+    @rule(actor=ACTOR, kinds=st.sampled_from([BOTH, TRAIN]), count=st.integers(1, 3), lost=LOST)
+    def take(self, actor: str, kinds: tuple[JobKind, ...], count: int, lost: bool) -> None:
+        asked = [kind for kind in (JobKind.EVAL, JobKind.TRAIN) if kind in kinds]
+        expected = [job for kind in asked for job in self.waiting(kind)][:count]
+        if lost:
+            lose_next_reply(self.actor)
+        taken = self.do(self.actor.jobs.take(actor, kinds, count, block=False))
+        assert [(t.job.job_id, t.job.attempt) for t in taken] == [
+            (job.name, job.attempt) for job in expected
+        ]
+        for job, one in zip(expected, taken, strict=True):
+            job.state, job.holder, job.taken = "running", actor, one
+            self.old.append((actor, one))
+
+    @precondition(lambda self: self.old)
+    @rule(data=st.data())
+    def begin(self, data: st.DataObject) -> None:
+        actor, taken = self.pick(data)
+        expected = self.owner(actor, taken) is not None
+        assert self.do(self.actor.jobs.begin(actor, taken)).ok is expected
+
+    @precondition(lambda self: self.old)
+    @rule(data=st.data(), size=st.sampled_from([0, 99, 100, 600]), lost=LOST)
+    def complete(self, data: st.DataObject, size: int, lost: bool) -> None:
+        actor, taken = self.pick(data)
+        self.hand_in(actor, taken, size, lost)
+
+    @precondition(lambda self: any(j.state == "running" for j in self.jobs.values()))
+    @rule(data=st.data(), size=st.sampled_from([1, 300]))
+    def complete_in_time(self, data: st.DataObject, size: int) -> None:
+        running = [job for job in self.jobs.values() if job.state == "running"]
+        job = data.draw(st.sampled_from(running))
+        assert job.taken is not None
+        self.hand_in(job.holder, job.taken, size, lost=False)
+
+    def hand_in(self, actor: str, taken: TakenJob, size: int, lost: bool) -> None:
+        job = self.owner(actor, taken)
+        times = 2 if lost else 1
+        held = sum(nbytes for _, nbytes in self.results)
+        if job is None and taken.token in self.accepted:
+            expected = Completed.DUP
+            self.counts.duplicate += times
+        elif job is None:
+            expected = Completed.STALE
+            self.counts.stale += times
+        elif len(self.results) >= CONFIG.max_results or (
+            held and held + size > CONFIG.max_result_bytes
+        ):
+            expected = Completed.FULL
+        else:
+            expected = Completed.DUP if lost else Completed.OK
+            self.counts.duplicate += times - 1
+            job.state = "accepted"
+            self.accepted.append(taken.token)
+            self.results.append((job.name, size))
+            self.counts.steps[taken.job.kind] += 5
+        if lost and (size < CONFIG.blob_threshold or expected is not Completed.FULL):
+            lose_next_reply(self.actor, scripts.COMPLETE)
+        assert self.do(self.actor.jobs.complete(actor, taken, b"x" * size, 5)) is expected
+
+    @precondition(lambda self: self.old)
+    @rule(data=st.data(), lost=LOST)
+    def fail(self, data: st.DataObject, lost: bool) -> None:
+        actor, taken = self.pick(data)
+        job = self.owner(actor, taken)
+        expected = ReassignStatus.GONE
+        if job:
+            expected = self.attempt_failed(job)
+            self.counts.failed += 1
+        if lost:
+            lose_next_reply(self.actor)
+            expected = ReassignStatus.GONE
+        report = make_report(actor, taken.job.job_id, taken.job.attempt)
+        assert self.do(self.actor.jobs.fail(actor, taken, report)).status is expected
+
+    @precondition(lambda self: self.old)
+    @rule(data=st.data(), lost=LOST)
+    def release(self, data: st.DataObject, lost: bool) -> None:
+        actor, taken = self.pick(data)
+        job = self.owner(actor, taken)
+        if job:
+            self.enqueue(job)
+        if lost:
+            lose_next_reply(self.actor)
+        released = self.do(self.actor.jobs.release(actor, taken))
+        assert released is (job is not None and not lost)
+
+    @precondition(lambda self: self.old)
+    @rule(actor=ACTOR, lost=LOST)
+    def beat(self, actor: str, lost: bool) -> None:
+        """Everybody claims every attempt there ever was; nothing changes hands."""
+        mine = {t.token for who, t in self.old if who == actor and self.owner(who, t)}
+        every = {taken.token: taken.job.job_id for _, taken in self.old}
+        if lost:
+            lose_next_reply(self.actor)
+        beat = Beat(actor_id=actor, sequence=1, held=dict.fromkeys(every, 0))
+        reply = self.do(self.actor.presence.beat(beat))
+        assert reply.lost == set(every) - mine
+        assert reply.generation == self.learner.generation
+        assert all(self.jobs[job].state == "cancelled" for job in reply.cancelled)
+
+    @rule(actor=ACTOR, lost=LOST)
+    def leave(self, actor: str, lost: bool) -> None:
+        held = [job for job in self.jobs.values() if job.state == "running" and job.holder == actor]
+        by_token = sorted(held, key=lambda job: _order(job.taken))
+        for kind in (JobKind.TRAIN, JobKind.EVAL):
+            for job in by_token:
+                if KINDS[job.name] is kind:
+                    self.enqueue(job)
+        if lost:
+            lose_next_reply(self.actor)
+        assert self.do(self.actor.presence.leave(actor)) == (0 if lost else len(held))
+
+    @rule(actor=ACTOR)
+    def retire(self, actor: str) -> None:
+        busy = any(j.state == "running" and j.holder == actor for j in self.jobs.values())
+        assert self.do(self.learner.presence.retire(actor)) is not busy
+
+    # -- what must hold at every instant --------------------------------------------------------
+
+    @invariant()
+    def the_server_agrees(self) -> None:
+        if not hasattr(self, "learner"):
+            return
+        ledger = self.do(self.learner.ledger())
+        assert ledger.balanced, ledger.explain()
+        states = [job.state for job in self.jobs.values()]
+        assert ledger.issued == self.counts.issued
+        assert ledger.accepted == states.count("accepted") == len(self.accepted)
+        assert ledger.cancelled == states.count("cancelled")
+        assert ledger.dead == states.count("dead")
+        assert ledger.in_flight == len(self.live())
+        assert (ledger.stale, ledger.duplicate) == (self.counts.stale, self.counts.duplicate)
+        assert (ledger.reassigned, ledger.failed) == (self.counts.reassigned, self.counts.failed)
+        assert ledger.trained == self.counts.trained
+        assert sum(ledger.dropped.values()) == self.counts.dropped
+        assert ledger.waiting == len(self.results)
+        assert ledger.waiting_bytes == sum(nbytes for _, nbytes in self.results)
+        assert ledger.env_steps_accepted == self.counts.steps[JobKind.TRAIN]
+        assert ledger.eval_steps_accepted == self.counts.steps[JobKind.EVAL]
+
+    @invariant()
+    def every_job_is_where_it_belongs(self) -> None:
+        if not hasattr(self, "learner"):
+            return
+        assert self.do(self.learner.jobs.live()) == {job.name for job in self.live()}
+        assert self.do(self.learner.jobs.queued()) == len(
+            [job for job in self.jobs.values() if job.state == "queued"]
+        )
+        pending = self.do(self.learner.jobs.pending())
+        assert {(p.job_id, p.token, p.actor_id, p.attempt) for p in pending} == {
+            (job.name, job.taken.token, job.holder, job.attempt)
+            for job in self.jobs.values()
+            if job.state == "running" and job.taken
+        }
+        assert all(1 <= job.attempt <= CONFIG.max_attempts for job in self.jobs.values())
+
+
+def _order(taken: TakenJob | None) -> tuple[int, ...]:
+    assert taken is not None
+    return tuple(int(part) for part in taken.token.split("-"))
+
+
+def test_every_order_of_calls_agrees_with_the_model(redis_url: str, run_name: str) -> None:
+    Protocol.url, Protocol.prefix = redis_url, run_name
+    run_state_machine_as_test(
+        Protocol,
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
+    )
