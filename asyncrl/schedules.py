@@ -177,10 +177,10 @@ _FORMS: dict[str, tuple[Callable[..., Schedule], int, int]] = {
 """Name -> (schedule, fewest and most numbers it takes in text)."""
 
 
-def as_schedule(value: float | str | Schedule) -> Schedule:
+def as_schedule(value: float | str | Schedule, field: str = "schedule") -> Schedule:
     """Return `value` as a schedule: itself, a constant, or what the text says.
 
-    Raises `ConfigError` for text that is no schedule.
+    Raises `ConfigError`, about `field`, for text that is no schedule.
     """
     if isinstance(value, Schedule):
         return value
@@ -202,7 +202,7 @@ def as_schedule(value: float | str | Schedule) -> Schedule:
     except (KeyError, ValueError):
         pass
     raise ConfigError(
-        "schedule",
+        field,
         value,
         "not a schedule",
         "write a number, linear:START:END[:UNTIL], two_phase_linear:START:MID:END[:SPLIT], "
