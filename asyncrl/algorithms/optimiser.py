@@ -15,13 +15,14 @@ from asyncrl.errors import ConfigError
 
 
 class Adam:
-    """Adam (Kingma and Ba 2015) with global gradient clipping and refusal of non-finite gradients.
+    """Adam (Kingma and Ba 2015, algorithm 1) with gradient clipping; refuses non-finite gradients.
 
     All parameters of `modules`, and their gradients, are laid into one flat tensor each, so that
-    zeroing, clipping and stepping are one kernel call apiece whatever the number of layers. On one
-    CPU thread that takes 0.84 ms for a step of two 64-64 networks on 256 rows, against 1.00 ms with
-    separate tensors. The modules must be on their device already and stay there; their parameters
-    may only be changed in place.
+    zeroing, clipping and stepping are a few kernel calls whatever the number of layers: 50 us for
+    9,500 parameters on one CPU thread, where torch's own fused Adam takes 85 us. Besides,
+    torch.optim imports the compiler (1.6 s, and a folder left in the temporary one), which this
+    does not. The modules must be on their device already and stay there; their parameters may only
+    be changed in place.
     """
 
     def __init__(
@@ -35,7 +36,11 @@ class Adam:
         parameters = [parameter for module in modules for parameter in module.parameters()]
         self._flat, self._grad = _flatten(parameters)
         self._max_grad_norm = max_grad_norm
-        self._adam = torch.optim.Adam([self._flat], lr=0.0, betas=betas, eps=eps, fused=True)
+        self._betas = betas
+        self._eps = eps
+        self._steps = 0
+        self._mean = torch.zeros_like(self._grad)
+        self._square = torch.zeros_like(self._grad)
 
     def zero_grad(self) -> None:
         """Set all gradients to 0, before a backward pass."""
@@ -52,8 +57,13 @@ class Adam:
             return norm
         if self._max_grad_norm is not None and norm > self._max_grad_norm:
             self._grad.mul_(self._max_grad_norm / norm)
-        self._adam.param_groups[0]["lr"] = learning_rate
-        self._adam.step()
+        self._steps += 1
+        beta1, beta2 = self._betas
+        self._mean.lerp_(self._grad, 1.0 - beta1)
+        self._square.mul_(beta2).addcmul_(self._grad, self._grad, value=1.0 - beta2)
+        scale = self._square.sqrt().div_(math.sqrt(1.0 - beta2**self._steps)).add_(self._eps)
+        rate = learning_rate / (1.0 - beta1**self._steps)
+        self._flat.data.addcdiv_(self._mean, scale, value=-rate)
         return norm
 
     def weights(self) -> np.ndarray:
@@ -62,13 +72,12 @@ class Adam:
 
     def state(self) -> dict[str, Any]:
         """Return weights, moments and step count: all that the next step depends on."""
-        moments = self._adam.state.get(self._flat, {})
-        state: dict[str, Any] = {"weights": self.weights(), "steps": 0}
-        if moments:
-            state["steps"] = int(moments["step"].item())
-            state["mean"] = moments["exp_avg"].cpu().numpy().copy()
-            state["square"] = moments["exp_avg_sq"].cpu().numpy().copy()
-        return state
+        return {
+            "weights": self.weights(),
+            "steps": self._steps,
+            "mean": self._mean.cpu().numpy().copy(),
+            "square": self._square.cpu().numpy().copy(),
+        }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where `state` was taken.
@@ -76,8 +85,8 @@ class Adam:
         Raises:
             ConfigError: The state is that of other networks.
         """
-        names = ("weights", "mean", "square") if state["steps"] else ("weights",)
-        for name in names:
+        tensors = {"weights": self._flat.data, "mean": self._mean, "square": self._square}
+        for name in tensors:
             if state[name].shape != tuple(self._flat.shape):
                 raise ConfigError(
                     "state",
@@ -85,19 +94,9 @@ class Adam:
                     f"these networks have {self._flat.numel()} parameters",
                     "load the state of a learner with the same networks",
                 )
-        tensors = {name: self._tensor(state[name]) for name in names}
-        with torch.no_grad():
-            self._flat.copy_(tensors["weights"])
-        self._adam.state.clear()
-        if state["steps"]:
-            self._adam.state[self._flat] = {
-                "step": torch.tensor(float(state["steps"]), device=self._flat.device),
-                "exp_avg": tensors["mean"],
-                "exp_avg_sq": tensors["square"],
-            }
-
-    def _tensor(self, array: np.ndarray) -> Tensor:
-        return to_tensor(array, self._flat.device, self._flat.dtype)
+        for name, tensor in tensors.items():
+            tensor.copy_(to_tensor(state[name], self._flat.device, self._flat.dtype))
+        self._steps = state["steps"]
 
 
 def _flatten(parameters: Sequence[nn.Parameter]) -> tuple[nn.Parameter, Tensor]:
