@@ -103,3 +103,14 @@ def test_a_generator_continues_where_its_state_was_taken():
     other = torch.Generator()
     load_generator_state(other, state)
     assert torch.equal(torch.randperm(9, generator=other), expected)
+
+
+def test_the_first_step_is_the_learning_rate_against_the_gradients_sign():
+    part = torch.nn.Linear(1, 1, bias=False).double()
+    before = float(part.weight.detach())
+    adam = Adam([part], eps=0.0)
+    adam.zero_grad()
+    assert part.weight.grad is not None
+    part.weight.grad.fill_(-7.0)
+    adam.step(0.1)
+    assert float(part.weight.detach()) == pytest.approx(before + 0.1)
