@@ -7,6 +7,7 @@
     ├── InvalidBatchError                a batch with wrong shapes, dtypes or non-finite numbers
     ├── EnvironmentFailure               the user's environment raised; carries its own traceback
     ├── RolloutFailed                    a rollout job failed on an actor, for good
+    ├── ActorCrashLoop                   a local actor process cannot be kept running
     ├── WaitTimeout (TimeoutError)       a wait passed its deadline; names what was waited for
     ├── CheckpointError                  a checkpoint cannot be written, read or verified
     └── BrokerError
@@ -96,6 +97,10 @@ class RolloutFailed(AsyncRLError):
     def __init__(self, message: str, traceback: str = "") -> None:
         super().__init__(message)
         self.traceback = traceback
+
+
+class ActorCrashLoop(AsyncRLError):
+    """A local actor process crashes as often as it is started. Carries the end of its log."""
 
 
 class WaitTimeout(AsyncRLError, TimeoutError):

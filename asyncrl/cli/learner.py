@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import signal
 import sys
@@ -139,6 +140,13 @@ async def _drive(
         parts = {each.name: getattr(plan, each.name) for each in dataclasses.fields(plan)}
         parts["options"] = dataclasses.replace(options, redis=None)
         write_config(plan.folder / "config.json", parts | {"redis": broker.url})
+        cores = os.cpu_count() or 1
+        if options.actors > cores:
+            text = (
+                f"{options.actors} actors share {cores} cores with the learner; fewer actors with "
+                "more envs each collect faster"
+            )
+            sink.write(Message(level=Level.WARNING, text=text))
         fleet = Fleet(
             count=options.actors,
             url=url,

@@ -7,28 +7,25 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 from anyio.abc import Process
 
-from asyncrl.errors import AsyncRLError
+from asyncrl.errors import ActorCrashLoop
 from asyncrl.metrics import Level, Message, Sink
 
+COMMAND = (sys.executable, "-m", "asyncrl.actor")
+"""What an actor process runs."""
 STOP_TIMEOUT = 10.0
 """Seconds between asking an actor process to leave and killing it."""
 SHORT_LIFE = 10.0
 """An actor process that lived for fewer seconds than this counts as crashing at start."""
 MOST_SHORT_LIVES = 3
 """Crashes at start in a row, of one actor, after which the run is given up."""
-_PAUSES = (0.5, 10.0)
+PAUSES = (0.5, 10.0)
 """First and longest pause, in seconds, before a restart."""
-
-
-class ActorCrashLoop(AsyncRLError):
-    """A local actor process crashes as often as it is started. Carries the end of its log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +39,6 @@ class Fleet:
     logs: Path
     """Folder for one log file an actor."""
     log_level: str = "info"
-    arguments: Sequence[str] = ()
 
     async def supervise(self, sink: Sink) -> None:
         """Keep the processes running until cancelled; stop them all before returning.
@@ -57,7 +53,7 @@ class Fleet:
     async def _keep_running(self, index: int, sink: Sink) -> None:
         name = f"local-{index}"
         log = self.logs / f"actor-{index}.log"
-        pause, longest = _PAUSES
+        pause, longest = PAUSES
         short_lives = 0
         while True:
             started = time.monotonic()
@@ -67,7 +63,7 @@ class Fleet:
             lived = time.monotonic() - started
             short_lives = short_lives + 1 if lived < SHORT_LIFE else 0
             if lived >= SHORT_LIFE:
-                pause = _PAUSES[0]
+                pause = PAUSES[0]
             how = f"was killed by {_signal_name(-code)}" if code < 0 else f"exited with {code}"
             if short_lives >= MOST_SHORT_LIVES or code == 2:
                 raise ActorCrashLoop(
@@ -81,8 +77,7 @@ class Fleet:
 
     async def _run_once(self, log: Path) -> int:
         """Run one actor process to its end and return its exit code (negative for a signal)."""
-        command = [sys.executable, "-m", "asyncrl.actor", "--run", self.run, "--supervised"]
-        command += ["--log-level", self.log_level, *self.arguments]
+        command = [*COMMAND, "--run", self.run, "--supervised", "--log-level", self.log_level]
         environment = os.environ | {"ASYNCRL_REDIS_URL": self.url}
         # One intra-op thread an actor: several actors on one machine must not fight over cores.
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
