@@ -1,9 +1,8 @@
-"""Arrays as bytes: a fixed table of dtypes, a padded header, raw little-endian numbers in C order.
+"""Arrays as bytes: a fixed table of dtypes, and raw little-endian numbers in C order.
 
-    u8 layout version | u8 dtype code | u8 ndim | u8 0 | u32 dims[ndim] | zeros up to 16n | data
+What describes an array is kept apart from its numbers, so that these can lie aligned in a message:
 
-The header is a multiple of 16 bytes long, so that the numbers of a decoded array, which is a
-read-only view into the message's own bytes, are aligned.
+    u8 dtype code | u8 number of dimensions | u32 dimensions[]
 """
 
 from __future__ import annotations
@@ -16,63 +15,77 @@ import numpy as np
 
 from asyncrl.errors import WireError
 
-LAYOUT = 1
+ALIGNMENT = 16
+"""The numbers of every array begin at a multiple of this many bytes."""
+
 MAX_DIMS = 8
-_ALIGN = 16
-_HEAD = struct.Struct("<BBBB")
-_NAMES = (
-    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 "
-    "float16 float32 float64 complex64 complex128"
-)
-_DTYPES = [np.dtype(name).newbyteorder("<") for name in _NAMES.split()]
+"""Dimensions of one array."""
+
+_NAMES = [
+    *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+]
 """Code of a dtype = its place here; only ever appended to."""
-_CODES = {dtype.name: code for code, dtype in enumerate(_DTYPES)}
+_DTYPES: list[np.dtype[Any]] = [np.dtype(name).newbyteorder("<") for name in _NAMES]
+_CODES = {name: code for code, name in enumerate(_NAMES)}
+_HEAD = struct.Struct("<BB")
 
 
-def encode_array(array: np.ndarray) -> bytes:
-    """Return the array as bytes; `WireError` for a dtype or size that has no place on the wire."""
+def padding(size: int) -> int:
+    """Return how many bytes lead from `size` to the next multiple of `ALIGNMENT`."""
+    return -size % ALIGNMENT
+
+
+def describe_array(array: np.ndarray) -> bytes:
+    """Return dtype and shape as bytes; `WireError` for those that have no place on the wire."""
     code = _CODES.get(array.dtype.name)
     if code is None:
         raise WireError(
-            f"an array of dtype {array.dtype} cannot travel; use one of {_NAMES.replace(' ', ', ')}"
+            f"an array of dtype {array.dtype} cannot travel; use one of {', '.join(_NAMES)}"
         )
     if array.ndim > MAX_DIMS or any(size >= 2**32 for size in array.shape):
         raise WireError(
             f"an array of shape {array.shape} cannot travel: at most {MAX_DIMS} dimensions of less "
             "than 2**32"
         )
-    head = _HEAD.pack(LAYOUT, code, array.ndim, 0)
-    head += struct.pack(f"<{array.ndim}I", *array.shape)
-    contiguous = np.ascontiguousarray(array, _DTYPES[code])
-    data = contiguous.reshape(-1).view(np.uint8).data if array.size else b""
-    return b"".join((head, bytes(-len(head) % _ALIGN), data))
+    return _HEAD.pack(code, array.ndim) + struct.pack(f"<{array.ndim}I", *array.shape)
 
 
-def decode_array(data: bytes) -> np.ndarray:
-    """Return a read-only view of the array in `data`; `WireError` unless every byte fits."""
-    if len(data) < _HEAD.size:
-        raise WireError(f"an array of {len(data)} bytes is too short to have a header")
-    layout, code, ndim, zero = _HEAD.unpack_from(data)
-    if layout != LAYOUT or zero or code >= len(_DTYPES) or ndim > MAX_DIMS:
+def array_numbers(array: np.ndarray) -> memoryview:
+    """Return the array's own memory if it is laid out as it travels, else that of a copy."""
+    return np.ascontiguousarray(array, _DTYPES[_CODES[array.dtype.name]]).data
+
+
+def view_array(description: bytes, data: bytes, start: int) -> tuple[np.ndarray, int]:
+    """Return the described array as a read-only view of `data` from `start`, and where it ends.
+
+    Raises:
+        WireError: The description is unknown here, or takes more bytes than there are.
+    """
+    if len(description) < _HEAD.size:
+        raise WireError(f"an array described by {len(description)} bytes is unknown here")
+    code, ndim = description[0], description[1]
+    if code >= len(_DTYPES) or ndim > MAX_DIMS or len(description) != _HEAD.size + 4 * ndim:
         raise WireError(
-            f"an array with layout {layout}, dtype code {code} and {ndim} dimensions is unknown "
-            f"here: layout {LAYOUT}, codes below {len(_DTYPES)}, at most {MAX_DIMS} dimensions"
+            f"an array with dtype code {code} and {ndim} dimensions in {len(description)} bytes is "
+            f"unknown here: codes are below {len(_DTYPES)}, dimensions at most {MAX_DIMS}"
         )
-    size = _HEAD.size + 4 * ndim
-    start = size + -size % _ALIGN
-    if len(data) < start:
-        raise WireError(f"an array of {len(data)} bytes is too short for {ndim} dimensions")
-    shape = struct.unpack_from(f"<{ndim}I", data, _HEAD.size)
-    dtype: np.dtype[Any] = _DTYPES[code]
+    shape: tuple[int, ...] = struct.unpack_from(f"<{ndim}I", description, _HEAD.size)
+    dtype = _DTYPES[code]
     # Python integers: the product of hostile dimensions cannot overflow.
-    expected = math.prod(shape) * dtype.itemsize
-    if expected != len(data) - start or any(data[size:start]):
+    count = math.prod(shape)
+    end = start + count * dtype.itemsize
+    if end > len(data):
         raise WireError(
-            f"an array of shape {shape} and dtype {dtype.name} takes {expected} bytes, "
-            f"{len(data) - start} are there"
+            f"an array of shape {shape} and dtype {dtype.name} takes {end - start} bytes, "
+            f"{max(0, len(data) - start)} are there"
         )
     try:
-        flat = np.frombuffer(data, dtype, offset=start)
-        return flat.reshape(shape).astype(dtype.newbyteorder("="), copy=False)
+        flat = np.frombuffer(data, dtype, count, start) if count else np.empty(0, dtype)
+        array = flat.reshape(shape).astype(dtype.newbyteorder("="), copy=False)
     except ValueError as error:  # dimensions of an empty array that are too large to multiply
         raise WireError(f"an array of shape {shape} is impossible: {error}") from error
+    if code == 0 and count and array.view(np.uint8).max() > 1:
+        raise WireError(f"a bool array of shape {shape} holds bytes other than 0 and 1")
+    array.flags.writeable = False
+    return array, end

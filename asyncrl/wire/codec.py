@@ -1,34 +1,45 @@
 """Trees of plain values and arrays as bytes, inside a checked envelope.
 
-    "ARL1" | u8 kind | u8 version | u16 0 | u32 CRC-32 of the body | u64 its length | body
+    "ARL1" | u8 kind | u8 version | u16 0 | u32 CRC-32 | u32 bytes of the tree | u64 bytes of all
+    tree | padding | numbers of the first array | padding | numbers of the second array | ...
 
-The body is MessagePack with two extension types: arrays, and whole numbers beyond 64 bits. Nothing
-that is decoded can name a type, a function or a module.
+The tree is MessagePack with two extension types: the description of an array, and a whole number
+beyond 64 bits. The numbers of the arrays follow in the order of their descriptions, each at a
+multiple of 16 bytes, so that they are copied once when a message is made and never when it is read.
+The CRC is that of all bytes after the envelope. Nothing that is decoded can name a type, a function
+or a module.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Mapping
 from enum import IntEnum
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgpack
 import numpy as np
 
-from asyncrl.errors import AsyncRLError, WireError
-from asyncrl.wire.arrays import decode_array, encode_array
+from asyncrl.errors import WireError
+from asyncrl.wire.arrays import array_numbers, describe_array, padding, view_array
 from asyncrl.wire.limits import DEFAULT_LIMITS, WireLimits
-
-T = TypeVar("T")
+from asyncrl.wire.structure import ARRAY, BIG_INT, check_structure
 
 PROTOCOL_VERSION = 1
 """Version of everything that travels; raised with every change that older code cannot read."""
 
 _MAGIC = b"ARL1"
-_ENVELOPE = struct.Struct("<4sBBHIQ")
-_ARRAY, _BIG_INT = 1, 2
-_BIG_INT_BYTES = 4096
+_ENVELOPE = struct.Struct("<4sBBHIIQ")
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+    msgpack.exceptions.UnpackException,
+)
+"""What msgpack raises for values and bytes it does not take."""
 
 
 class Kind(IntEnum):
@@ -43,78 +54,131 @@ class Kind(IntEnum):
 
 
 def pack(kind: Kind, value: Any, limits: WireLimits = DEFAULT_LIMITS) -> bytes:
-    """Return `value` in an envelope of `kind`; `WireError` for what cannot travel."""
+    """Return `value` in an envelope of `kind`; `WireError` for what cannot travel or be read again.
+
+    Takes memory for the message itself, and for a copy of those arrays that are not laid out as
+    they travel (little-endian, in C order).
+    """
+    arrays: list[np.ndarray] = []
     try:
-        body = cast("bytes", msgpack.packb(value, default=_extension, strict_types=True))
-    except WireError:
-        raise
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        tree = _pack_tree(value, arrays)
+        check_structure(tree, 0, len(tree), limits)
+    except WireError as error:
         raise WireError(f"this {kind.name.lower()} cannot travel: {error}") from error
-    if len(body) > limits.max_bytes:
+    size = len(tree)
+    for array in arrays:
+        size += padding(_ENVELOPE.size + size) + array.nbytes
+    if size > limits.max_bytes or len(tree) >= 2**32:
         raise WireError(
-            f"a {kind.name.lower()} of {len(body)} bytes is larger than max_bytes="
-            f"{limits.max_bytes}; make it smaller, for example fewer steps in a job"
+            f"a {kind.name.lower()} of {size} bytes is larger than max_bytes={limits.max_bytes}; "
+            "make it smaller, for example fewer steps in a job"
         )
-    head = _ENVELOPE.pack(_MAGIC, kind, PROTOCOL_VERSION, 0, zlib.crc32(body), len(body))
-    return b"".join((head, body))
+    return _seal(kind, tree, arrays, size)
+
+
+def canonical(value: Any) -> bytes:
+    """Return a value as bytes that do not depend on the order of its mappings, at any depth.
+
+    Raises:
+        WireError: It holds what cannot travel.
+    """
+    arrays: list[np.ndarray] = []
+    tree = _pack_tree(_ordered(value), arrays)
+    return b"".join((tree, *map(array_numbers, arrays)))
 
 
 def unpack(kind: Kind, data: bytes, limits: WireLimits = DEFAULT_LIMITS) -> Any:
-    """Return the value in an envelope of `kind`.
+    """Return the value in an envelope of `kind`, its arrays read-only views into `data`.
 
     Raises:
         WireError: whatever is wrong with `data`: it is not a message, of another kind or version,
             damaged, beyond a limit, or not plain values and arrays.
     """
-    body = _open(kind, data, limits)
-    arrays = 0
+    position = _open(kind, data, limits)
+    tree = memoryview(data)[_ENVELOPE.size : position]
 
     def extension(code: int, content: bytes) -> Any:
-        nonlocal arrays
-        if code == _ARRAY:
-            arrays += 1
-            if arrays > limits.max_arrays:
-                raise WireError(f"more than max_arrays={limits.max_arrays} arrays")
-            return decode_array(content)
-        if code == _BIG_INT and 0 < len(content) <= _BIG_INT_BYTES:
+        nonlocal position
+        if code == BIG_INT:
             return int.from_bytes(content, "little", signed=True)
-        raise WireError(f"extension type {code} of {len(content)} bytes is unknown here")
+        array, position = view_array(content, data, position + padding(position))
+        return array
+
+    def mapping(value: dict[str, Any]) -> dict[str, Any]:
+        nonlocal pairs
+        pairs -= len(value)
+        return value
 
     try:
-        value = msgpack.unpackb(
-            body,
+        pairs = check_structure(data, _ENVELOPE.size, position, limits)
+        value: Any = msgpack.unpackb(
+            tree,
             raw=False,
-            strict_map_key=True,
-            timestamp=0,
             ext_hook=extension,
+            object_hook=mapping,
             max_str_len=limits.max_text,
-            max_bin_len=limits.max_bytes,
-            max_ext_len=limits.max_bytes,
+            max_bin_len=len(tree),
+            max_ext_len=len(tree),
             max_array_len=limits.max_items,
             max_map_len=limits.max_items,
         )
-    except AsyncRLError:
-        raise
-    except (
-        ValueError,
-        TypeError,
-        OverflowError,
-        RecursionError,
-        MemoryError,
-        msgpack.exceptions.UnpackException,
-    ) as error:
-        raise WireError(f"a {kind.name.lower()} cannot be decoded: {error!r}") from error
-    _check_size(value, limits)
+        if pairs:
+            raise WireError("a mapping has the same key twice")
+        if position != len(data):
+            raise WireError(f"{len(data) - position} bytes follow the last array")
+    except WireError as error:
+        raise WireError(f"a {kind.name.lower()} cannot be read: {error}") from error
+    except _UNREADABLE as error:
+        raise WireError(f"a {kind.name.lower()} cannot be read: {error!r}") from error
     return value
 
 
-def _open(kind: Kind, data: bytes, limits: WireLimits) -> memoryview:
-    """Return the body, after checking everything that can be checked without decoding it."""
+def _pack_tree(value: Any, arrays: list[np.ndarray]) -> bytes:
+    """Return `value` as MessagePack; what arrays it holds are added to `arrays` in order."""
+
+    def extension(value: Any) -> Any:
+        """Encode what MessagePack does not know."""
+        if isinstance(value, np.ndarray):
+            array = cast("np.ndarray", value)
+            description = describe_array(array)
+            arrays.append(array)
+            return msgpack.ExtType(ARRAY, description)
+        if isinstance(value, np.generic):
+            return cast("Any", value).item()
+        if type(value) is tuple:
+            return list(cast("tuple[Any, ...]", value))
+        if type(value) is int:
+            content = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+            return msgpack.ExtType(BIG_INT, content)
+        raise WireError(f"a {type(value).__name__} is neither a plain value nor an array")
+
+    try:
+        return msgpack.packb(value, default=extension, strict_types=True)
+    except _UNREADABLE as error:
+        raise WireError(str(error) or repr(error)) from error
+
+
+def _seal(kind: Kind, tree: bytes, arrays: list[np.ndarray], size: int) -> bytes:
+    """Return the message of `size` bytes after its envelope."""
+    parts: list[bytes | memoryview] = [tree]
+    checksum, position = zlib.crc32(tree), _ENVELOPE.size + len(tree)
+    for array in arrays:
+        gap = bytes(padding(position))
+        numbers = array_numbers(array)
+        checksum = zlib.crc32(numbers, zlib.crc32(gap, checksum))
+        position += len(gap) + numbers.nbytes
+        parts += (gap, numbers)
+    head = _ENVELOPE.pack(_MAGIC, kind, PROTOCOL_VERSION, 0, checksum, len(tree), size)
+    return b"".join((head, *parts))
+
+
+def _open(kind: Kind, data: bytes, limits: WireLimits) -> int:
+    """Return where the tree ends, after checking everything that can be checked outside it."""
     if len(data) > limits.max_bytes + _ENVELOPE.size:
         raise WireError(f"{len(data)} bytes are more than max_bytes={limits.max_bytes}")
     if len(data) < _ENVELOPE.size:
         raise WireError(f"{len(data)} bytes are too few for a message")
-    magic, found, version, zero, checksum, length = _ENVELOPE.unpack_from(data)
+    magic, found, version, zero, checksum, tree, length = _ENVELOPE.unpack_from(data)
     if magic != _MAGIC or zero:
         raise WireError("these bytes are not a message of asyncrl")
     if version != PROTOCOL_VERSION:
@@ -126,40 +190,19 @@ def _open(kind: Kind, data: bytes, limits: WireLimits) -> memoryview:
         names = {each.value: each.name.lower() for each in Kind}
         raise WireError(f"expected a {kind.name.lower()}, got a {names.get(found, found)}")
     body = memoryview(data)[_ENVELOPE.size :]
-    if len(body) != length:
+    if len(body) != length or tree > length:
         raise WireError(f"the message is {len(body)} bytes long, its envelope says {length}")
     if zlib.crc32(body) != checksum:
         raise WireError("the message is damaged: its checksum does not match")
-    return body
+    return _ENVELOPE.size + tree
 
 
-def _extension(value: Any) -> Any:
-    """Encode what MessagePack does not know."""
-    if isinstance(value, np.ndarray):
-        return msgpack.ExtType(_ARRAY, encode_array(cast("np.ndarray", value)))
-    if isinstance(value, np.generic):
-        return value.item()
-    if type(value) is tuple:
-        return list(cast("tuple[Any, ...]", value))
-    if type(value) is int:
-        content = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
-        return msgpack.ExtType(_BIG_INT, content)
-    raise WireError(f"a {type(value).__name__} cannot travel; only plain values and arrays can")
-
-
-def _check_size(value: Any, limits: WireLimits) -> None:
-    """Raise `WireError` when there is too much, or too deep, nesting."""
-    items = 0
-    level = [value]
-    for _ in range(limits.max_depth + 1):
-        containers = [each for each in level if isinstance(each, dict | list)]
-        if not containers:
-            return
-        level = []
-        for each in containers:
-            inside = each.values() if isinstance(each, dict) else each
-            level += cast("list[Any]", inside)
-        items += len(level)
-        if items > limits.max_items:
-            raise WireError(f"more than max_items={limits.max_items} elements")
-    raise WireError(f"nested deeper than max_depth={limits.max_depth}")
+def _ordered(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[Any, Any]", value)
+        if not all(type(key) is str for key in mapping):
+            raise WireError("a mapping has a key that is not text")
+        return {key: _ordered(mapping[key]) for key in sorted(mapping)}
+    if isinstance(value, list | tuple):
+        return [_ordered(each) for each in cast("list[Any]", value)]
+    return value

@@ -8,26 +8,44 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from asyncrl.errors import WireError
+from asyncrl.errors import ConfigError, WireError
+from asyncrl.wire.codec import Kind, unpack
+from asyncrl.wire.limits import WireLimits
 
 E = TypeVar("E", bound=StrEnum)
 L = TypeVar("L", bound=str)
 V = TypeVar("V")
 
 _LARGEST = 2**63
+_BRIEF = 60
+"""Characters of a value or name that an error repeats."""
+_BRIEF_ERROR = 400
+"""Characters of a noun's own error that are repeated."""
+
+
+def decode(kind: Kind, data: bytes, limits: WireLimits, read: Callable[[Fields], V]) -> V:
+    """Return what `read` makes of the mapping in `data`.
+
+    Raises:
+        WireError: `data` is no message of `kind`, a field is missing or of another type, or the
+            noun says that it cannot be so.
+    """
+    fields = Fields(unpack(kind, data, limits), kind.name.lower())
+    try:
+        return read(fields)
+    except ConfigError as error:
+        reason = str(error)[:_BRIEF_ERROR]
+        raise WireError(f"a {kind.name.lower()} that cannot be: {reason}") from error
 
 
 class Fields:
-    """One mapping of a message."""
+    """One mapping of a message, all of whose keys are text."""
 
     def __init__(self, raw: Any, where: str) -> None:
-        if not isinstance(raw, dict):
-            raise WireError(f"{where} is a {type(raw).__name__}, not a mapping")
+        if type(raw) is not dict:
+            raise WireError(f"{where} is {_brief(raw)}, not a mapping")
         self.raw = cast("dict[str, Any]", raw)
         self._where = where
-        for key in self.raw:
-            if type(key) is not str:
-                raise WireError(f"{where} has the key {key!r}, which is not text")
 
     def text(self, name: str) -> str:
         """Return a text field."""
@@ -50,17 +68,15 @@ class Fields:
 
     def number(self, name: str) -> float:
         """Return a number as float."""
-        value = self._get(name)
-        if type(value) is int and abs(value) < 2**1000:
-            return float(value)
-        return self._typed(name, float)
+        return self._float(name, self._get(name))
 
     def choice(self, name: str, choices: type[E]) -> E:
         """Return a member of an enumeration of texts."""
+        value = self.text(name)
         try:
-            return choices(self.text(name))
+            return choices(value)
         except ValueError:
-            raise self._wrong(name, f"one of {', '.join(choices)}", self.raw[name]) from None
+            raise self._wrong(name, f"one of {', '.join(choices)}", value) from None
 
     def literal(self, name: str, choices: Sequence[L]) -> L:
         """Return one of a few texts."""
@@ -74,36 +90,31 @@ class Fields:
         """Return an array, of `dtype` if one is asked for."""
         value = self._typed(name, np.ndarray)
         if dtype is not None and value.dtype != dtype:
-            raise self._wrong(name, f"an array of {np.dtype(dtype).name}", value.dtype)
+            raise self._wrong(name, f"one of {np.dtype(dtype).name}", value)
         return value
 
-    def integers(self, name: str) -> tuple[int, ...]:
-        """Return a list of whole numbers as a tuple; none may be negative."""
-        values = self._typed(name, list)
-        if not all(type(value) is int and 0 <= value < 2**31 for value in values):
-            raise self._wrong(name, "a list of whole numbers", cast("object", values))
+    def sizes(self, name: str) -> tuple[int, ...]:
+        """Return a list of whole numbers, none negative and none beyond 31 bits, as a tuple."""
+        values = self._list(name)
+        for value in values:
+            if type(value) is not int or not 0 <= value < 2**31:
+                raise self._wrong(name, "sizes", value)
         return tuple(values)
 
     def bound(self, name: str) -> float | tuple[float, ...]:
         """Return one number, or a list of them as a tuple."""
-        value = self._get(name)
-        if not isinstance(value, list):
+        if type(self._get(name)) is not list:
             return self.number(name)
-        values = cast("list[Any]", value)
-        if not all(type(each) in (int, float) for each in values):
-            raise self._wrong(name, "numbers", values)
-        return tuple(float(each) for each in values)
+        return tuple(self._float(name, each) for each in self._list(name))
 
-    def mapping(self, name: str) -> Fields:
+    def child(self, name: str) -> Fields:
         """Return a mapping inside this one."""
-        return Fields(self._get(name), f"{self._where}.{name}")
+        return Fields(self._get(name), self._path(name))
 
-    child = mapping
-
-    def mappings(self, name: str) -> list[Fields]:
+    def children(self, name: str) -> list[Fields]:
         """Return a list of mappings."""
-        values = self._typed(name, list)
-        return [Fields(each, f"{self._where}.{name}[{i}]") for i, each in enumerate(values)]
+        path = self._path(name)
+        return [Fields(each, f"{path}[{i}]") for i, each in enumerate(self._list(name))]
 
     def numbers(self) -> dict[str, float]:
         """Return this mapping, all of whose values must be numbers."""
@@ -122,7 +133,7 @@ class Fields:
 
     def _get(self, name: str) -> Any:
         if name not in self.raw:
-            raise WireError(f"{self._where} lacks {name}")
+            raise WireError(f"{self._where} lacks {name[:_BRIEF]}")
         return self.raw[name]
 
     def _typed(self, name: str, kind: type[V]) -> V:
@@ -131,6 +142,33 @@ class Fields:
             raise self._wrong(name, kind.__name__, value)
         return value
 
+    def _list(self, name: str) -> list[Any]:
+        return cast("list[Any]", self._typed(name, list))
+
+    def _float(self, name: str, value: Any) -> float:
+        if type(value) is float:
+            return value
+        if type(value) is int and -_LARGEST <= value < 2 * _LARGEST:
+            return float(value)
+        raise self._wrong(name, "a number", value)
+
+    def _path(self, name: str) -> str:
+        return f"{self._where}.{name[:_BRIEF]}"
+
     def _wrong(self, name: str, expected: str, value: object) -> WireError:
-        given = f"{type(value).__name__} {str(value)[:60]}"
-        return WireError(f"{self._where}.{name} is {given}, expected {expected}")
+        return WireError(f"{self._path(name)} is {_brief(value)}, expected {expected}")
+
+
+def _brief(value: object) -> str:
+    """Return a value of a message in a few words: it may be megabytes, or an endless number."""
+    if value is None or isinstance(value, bool | float):
+        return repr(value)
+    if isinstance(value, str):
+        return f"the text {value[:_BRIEF]!r}"
+    if isinstance(value, int):
+        bits = value.bit_length()
+        return repr(value) if bits <= 64 else f"a whole number of {bits} bits"
+    if isinstance(value, np.ndarray):
+        array = cast("np.ndarray", value)
+        return f"an array of {array.dtype} {array.shape}"
+    return f"a {type(value).__name__}"

@@ -15,9 +15,9 @@ class WireLimits:
     max_bytes: int = 64 * 2**20
     """Bytes of the whole message."""
     max_depth: int = 16
-    """Containers inside containers."""
+    """Mappings and lists inside one another."""
     max_items: int = 1_000_000
-    """Elements of all containers together."""
+    """Elements of all mappings and lists together."""
     max_arrays: int = 4096
     """Arrays."""
     max_text: int = 2**20
@@ -31,7 +31,10 @@ class WireLimits:
 
 
 DEFAULT_LIMITS = WireLimits()
-"""For jobs, results, weights and everything else that travels."""
+"""For jobs, results and everything else that travels."""
+
+WEIGHT_LIMITS = WireLimits(max_bytes=2**32)
+"""For weights: few arrays, though large ones."""
 
 CHECKPOINT_LIMITS = WireLimits(
     max_bytes=2**40, max_depth=64, max_items=10**8, max_arrays=10**6, max_text=2**30

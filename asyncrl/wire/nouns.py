@@ -1,4 +1,4 @@
-"""The library's nouns as messages, field by field.
+"""Jobs, results, weights, failure reports and trees as messages, field by field.
 
 Every decoder checks the type of every field, ignores fields it does not know (a newer minor version
 may add some) and translates whatever a noun's own checks say into `WireError`.
@@ -7,49 +7,30 @@ may add some) and translates whatever a noun's own checks say into `WireError`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Mapping
+from typing import Any
 
-import msgpack
 import numpy as np
 
 from asyncrl.data import (
-    EnvSpec,
     EpisodeStats,
     FailureReport,
     JobKind,
     JobUnit,
-    PolicySpec,
     PolicyWeights,
     RolloutJob,
     RolloutResult,
-    RunSpec,
-    SpaceSpec,
     TrajectoryBatch,
     WeightSet,
 )
-from asyncrl.errors import ConfigError, WireError
-from asyncrl.wire.codec import Kind, pack, unpack
-from asyncrl.wire.fields import Fields
-from asyncrl.wire.limits import CHECKPOINT_LIMITS, DEFAULT_LIMITS, WireLimits
-
-T = TypeVar("T")
+from asyncrl.wire.codec import Kind, pack
+from asyncrl.wire.fields import Fields, decode
+from asyncrl.wire.limits import CHECKPOINT_LIMITS, DEFAULT_LIMITS, WEIGHT_LIMITS, WireLimits
 
 
 def fingerprint(data: bytes) -> str:
     """Return the SHA-256 of `data`, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
-
-
-def run_fingerprint(spec: RunSpec) -> str:
-    """Return what tells runs apart that must not be mixed: environment, policies, agents.
-
-    Seed and number of environments are left out: they may change when a run is resumed. The order
-    of mappings does not matter.
-    """
-    plain = _run(spec)
-    del plain["seed"], plain["env"]["num_envs"]
-    return fingerprint(cast("bytes", msgpack.packb(_ordered(plain))))
 
 
 def encode_job(job: RolloutJob) -> bytes:
@@ -59,7 +40,7 @@ def encode_job(job: RolloutJob) -> bytes:
 
 def decode_job(data: bytes, limits: WireLimits = DEFAULT_LIMITS) -> RolloutJob:
     """Return the job in `data`; `WireError` unless it is one."""
-    return _decode(Kind.JOB, data, limits, _read_job)
+    return decode(Kind.JOB, data, limits, _read_job)
 
 
 def encode_result(result: RolloutResult) -> bytes:
@@ -85,7 +66,7 @@ def decode_result(data: bytes, limits: WireLimits = DEFAULT_LIMITS) -> RolloutRe
 
     Shapes and numbers are not checked here: call `RolloutResult.validate`.
     """
-    return _decode(Kind.RESULT, data, limits, _read_result)
+    return decode(Kind.RESULT, data, limits, _read_result)
 
 
 def encode_weights(weights: WeightSet) -> bytes:
@@ -95,22 +76,12 @@ def encode_weights(weights: WeightSet) -> bytes:
         for name, policy in weights.policies.items()
     }
     head = {"generation": weights.generation, "version": weights.version}
-    return pack(Kind.WEIGHTS, {**head, "policies": policies}, CHECKPOINT_LIMITS)
+    return pack(Kind.WEIGHTS, {**head, "policies": policies}, WEIGHT_LIMITS)
 
 
-def decode_weights(data: bytes, limits: WireLimits = CHECKPOINT_LIMITS) -> WeightSet:
+def decode_weights(data: bytes, limits: WireLimits = WEIGHT_LIMITS) -> WeightSet:
     """Return the weight set in `data`, its arrays read-only views; `WireError` unless it is one."""
-    return _decode(Kind.WEIGHTS, data, limits, _read_weights)
-
-
-def encode_run(spec: RunSpec) -> bytes:
-    """Return `spec` as bytes; `WireError` for keyword arguments that cannot travel."""
-    return pack(Kind.RUN, _run(spec))
-
-
-def decode_run(data: bytes, limits: WireLimits = DEFAULT_LIMITS) -> RunSpec:
-    """Return the run spec in `data`; `WireError` unless it is one."""
-    return _decode(Kind.RUN, data, limits, _read_run)
+    return decode(Kind.WEIGHTS, data, limits, _read_weights)
 
 
 def encode_failure(report: FailureReport) -> bytes:
@@ -131,38 +102,27 @@ def encode_failure(report: FailureReport) -> bytes:
 
 def decode_failure(data: bytes, limits: WireLimits = DEFAULT_LIMITS) -> FailureReport:
     """Return the failure report in `data`; `WireError` unless it is one."""
-    return _decode(Kind.FAILURE, data, limits, _read_failure)
+    return decode(Kind.FAILURE, data, limits, _read_failure)
 
 
 def encode_tree(tree: Mapping[str, Any]) -> bytes:
-    """Return a tree of dicts, lists, None, bools, ints of any size, floats, text, bytes, arrays."""
+    """Return a tree of dicts, lists, None, bools, ints of any size, floats, text, bytes, arrays.
+
+    Keys are text, tuples become lists, NumPy scalars plain numbers. The arrays are copied once,
+    into the bytes returned.
+
+    Raises:
+        WireError: It holds something else, or is nested deeper than `CHECKPOINT_LIMITS` says.
+    """
     return pack(Kind.TREE, dict(tree), CHECKPOINT_LIMITS)
 
 
 def decode_tree(data: bytes, limits: WireLimits = CHECKPOINT_LIMITS) -> dict[str, Any]:
     """Return the tree in `data`, its arrays read-only views; `WireError` unless it is one."""
-    return dict(_decode(Kind.TREE, data, limits, lambda fields: fields.raw))
+    return dict(decode(Kind.TREE, data, limits, lambda fields: fields.raw))
 
 
 _LONG_TEXT = 64 * 1024
-
-
-def _decode(kind: Kind, data: bytes, limits: WireLimits, read: Callable[[Fields], T]) -> T:
-    fields = Fields(unpack(kind, data, limits), kind.name.lower())
-    try:
-        return read(fields)
-    except ConfigError as error:
-        raise WireError(f"a {kind.name.lower()} that cannot be: {error}") from error
-
-
-def _ordered(value: Any) -> Any:
-    """Return mappings as sorted lists of pairs, at any depth."""
-    if isinstance(value, Mapping):
-        pairs = cast("Mapping[str, Any]", value).items()
-        return [[key, _ordered(each)] for key, each in sorted(pairs)]
-    if isinstance(value, list | tuple):
-        return [_ordered(each) for each in cast("list[Any]", value)]
-    return value
 
 
 # -- jobs ----------------------------------------------------------------------------------------
@@ -186,7 +146,7 @@ def _job(job: RolloutJob) -> dict[str, Any]:
 
 
 def _read_job(fields: Fields) -> RolloutJob:
-    exploration = fields.mapping("exploration")
+    exploration = fields.child("exploration")
     return RolloutJob(
         job_id=fields.text("job_id"),
         kind=fields.choice("kind", JobKind),
@@ -230,21 +190,21 @@ def _read_batch(fields: Fields) -> TrajectoryBatch:
         policy_id=fields.text("policy_id"),
         policy_version=fields.integer("policy_version"),
         agent_id=fields.text("agent_id"),
-        extras=fields.mapping("extras").arrays(),
+        extras=fields.child("extras").arrays(),
         **{name: fields.array(name) for name in _BATCH_ARRAYS},
     )
 
 
 def _read_result(fields: Fields) -> RolloutResult:
     return RolloutResult(
-        job=_read_job(fields.mapping("job")),
+        job=_read_job(fields.child("job")),
         actor_id=fields.text("actor_id"),
         env_steps=fields.integer("env_steps"),
-        batches=tuple(_read_batch(each) for each in fields.mappings("batches")),
+        batches=tuple(_read_batch(each) for each in fields.children("batches")),
         episodes=EpisodeStats(
             returns=fields.array("returns", np.float64), lengths=fields.array("lengths", np.int64)
         ),
-        metrics=fields.mapping("metrics").numbers(),
+        metrics=fields.child("metrics").numbers(),
         weights_version=fields.integer("weights_version"),
         seconds=fields.number("seconds"),
     )
@@ -254,98 +214,17 @@ def _read_result(fields: Fields) -> RolloutResult:
 
 
 def _read_weights(fields: Fields) -> WeightSet:
-    policies = fields.mapping("policies")
+    policies = fields.child("policies")
     return WeightSet(
         generation=fields.integer("generation"),
         version=fields.integer("version"),
         policies={
             name: PolicyWeights(
                 version=policies.child(name).integer("version"),
-                params=policies.child(name).mapping("params").arrays(),
+                params=policies.child(name).child("params").arrays(),
             )
             for name in policies.raw
         },
-    )
-
-
-# -- runs ----------------------------------------------------------------------------------------
-
-
-def _space(space: SpaceSpec) -> dict[str, Any]:
-    bounds = {
-        name: bound if isinstance(bound, float | int) else list(bound)
-        for name, bound in (("low", space.low), ("high", space.high))
-    }
-    return {
-        "kind": space.kind,
-        "shape": list(space.shape),
-        "dtype": space.dtype,
-        "n": space.n,
-        "start": space.start,
-        **bounds,
-    }
-
-
-def _read_space(fields: Fields) -> SpaceSpec:
-    return SpaceSpec(
-        kind=fields.literal("kind", ("box", "discrete")),
-        shape=fields.integers("shape"),
-        dtype=fields.text("dtype"),
-        low=fields.bound("low"),
-        high=fields.bound("high"),
-        n=fields.integer("n"),
-        start=fields.integer("start"),
-    )
-
-
-def _run(spec: RunSpec) -> dict[str, Any]:
-    env = spec.env
-    return {
-        "seed": spec.seed,
-        "agents": dict(spec.agents),
-        "env": {
-            "env": env.env,
-            "kwargs": dict(env.kwargs),
-            "num_envs": env.num_envs,
-            "trajectory": env.trajectory,
-            "trajectory_kwargs": dict(env.trajectory_kwargs),
-        },
-        "policies": {
-            name: {
-                "observation": _space(policy.observation),
-                "action": _space(policy.action),
-                "head": policy.head,
-                "hidden": list(policy.hidden),
-                "activation": policy.activation,
-            }
-            for name, policy in spec.policies.items()
-        },
-    }
-
-
-def _read_run(fields: Fields) -> RunSpec:
-    env, policies = fields.mapping("env"), fields.mapping("policies")
-    return RunSpec(
-        seed=fields.integer("seed"),
-        agents=fields.mapping("agents").texts(),
-        env=EnvSpec(
-            env=env.text("env"),
-            kwargs=env.mapping("kwargs").raw,
-            num_envs=env.integer("num_envs"),
-            trajectory=env.optional_text("trajectory"),
-            trajectory_kwargs=env.mapping("trajectory_kwargs").raw,
-        ),
-        policies={name: _read_policy(policies.child(name)) for name in policies.raw},
-    )
-
-
-def _read_policy(fields: Fields) -> PolicySpec:
-    return PolicySpec(
-        observation=_read_space(fields.mapping("observation")),
-        action=_read_space(fields.mapping("action")),
-        head=fields.literal("head", ("categorical", "gaussian", "q_values")),
-        hidden=fields.integers("hidden"),
-        activation=fields.literal("activation", ("tanh", "relu")),
     )
 
 
