@@ -2,7 +2,7 @@
 
 Progress is the fraction of a run that is done, in [0, 1]; values before and after are those at the
 ends. Numbers, lists and arrays are accepted as values (lists and arrays elementwise) and never
-changed. `as_schedule` reads text, and ``str(schedule)`` gives it back:
+changed. `as_schedule` reads text, and ``str(schedule)`` gives text of the same meaning back:
 
     0.001                               constant
     linear:1.0:0.05                     from 1.0 to 0.05 over the whole run
@@ -10,13 +10,16 @@ changed. `as_schedule` reads text, and ``str(schedule)`` gives it back:
     two_phase_linear:0.4:0.32:0.0:0.5   from 0.4 to 0.32 in the first half, to 0.0 in the second
     piecewise:1.0@0.2:0.5@0.6:0.1       1.0 up to 20 %, then 0.5 up to 60 %, then 0.1
     exponential:0.001:0.00001           from 0.001 to 0.00001, by the same factor every step
+
+A value in text may also be a list: ``linear:[1.0,0.5]:[0.1,0.1]``.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,7 +30,13 @@ Number: TypeAlias = float | Sequence[float] | np.ndarray
 
 
 class Schedule:
-    """A function of progress. Subclasses are frozen dataclasses."""
+    """A function of progress. Subclasses are frozen dataclasses, equal if their texts are."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schedule) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
 
     def __call__(self, progress: float) -> Any:
         """Return the value at `progress` in [0, 1]: a float, or an array for several numbers."""
@@ -74,7 +83,7 @@ class Linear(Schedule):
         return _between(self.start, self.end, _clip(progress) / self.until)
 
     def __str__(self) -> str:
-        until = "" if self.until == 1.0 else f":{self.until:g}"
+        until = "" if self.until == 1.0 else f":{float(self.until)!r}"
         return f"linear:{_text(self.start)}:{_text(self.end)}{until}"
 
 
@@ -112,7 +121,7 @@ class TwoPhaseLinear(Schedule):
 
     def __str__(self) -> str:
         values = ":".join(_text(value) for value in (self.start, self.mid, self.end))
-        return f"two_phase_linear:{values}:{self.split:g}"
+        return f"two_phase_linear:{values}:{float(self.split)!r}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +148,7 @@ class Piecewise(Schedule):
         return _plain(next(held, self.last))
 
     def __str__(self) -> str:
-        pieces = [f"{_text(value)}@{end:g}" for value, end in self.pieces]
+        pieces = [f"{_text(value)}@{float(end)!r}" for value, end in self.pieces]
         return ":".join(["piecewise", *pieces, _text(self.last)])
 
 
@@ -162,7 +171,7 @@ class Exponential(Schedule):
         """Return the value at `progress`."""
         at = _clip(progress)
         start, end = np.asarray(self.start, np.float64), np.asarray(self.end, np.float64)
-        return _plain(end if at == 1.0 else start * (end / start) ** at)
+        return _plain(np.where(at == 1.0, end, start * (end / start) ** at))
 
     def __str__(self) -> str:
         return f"exponential:{_text(self.start)}:{_text(self.end)}"
@@ -174,40 +183,49 @@ _FORMS: dict[str, tuple[Callable[..., Schedule], int, int]] = {
     "two_phase_linear": (TwoPhaseLinear, 3, 4),
     "exponential": (Exponential, 2, 2),
 }
-"""Name -> (schedule, fewest and most numbers it takes in text)."""
+"""Name -> (schedule, fewest and most parts it has in text)."""
 
 
-def as_schedule(value: float | str | Schedule, field: str = "schedule") -> Schedule:
+def as_schedule(value: Number | str | Schedule, field: str = "schedule") -> Schedule:
     """Return `value` as a schedule: itself, a constant, or what the text says.
 
-    Raises `ConfigError`, about `field`, for text that is no schedule.
+    Raises `ConfigError`, about `field`, for what is no schedule.
     """
     if isinstance(value, Schedule):
         return value
-    if not isinstance(value, str):
-        return Constant(float(value))
-    name, *parts = value.split(":")
     try:
-        if not parts:
-            return Constant(float(name))
-        if name == "piecewise":
-            pairs = [part.split("@") for part in parts[:-1]]
-            pieces = tuple((float(v), float(end)) for v, end in pairs)
-            return Piecewise(pieces, float(parts[-1]))
-        make, fewest, most = _FORMS[name]
-        if fewest <= len(parts) <= most:
-            return make(*map(float, parts))
-    except ConfigError:
-        raise
-    except (KeyError, ValueError):
-        pass
-    raise ConfigError(
-        field,
-        value,
-        "not a schedule",
-        "write a number, linear:START:END[:UNTIL], two_phase_linear:START:MID:END[:SPLIT], "
-        "piecewise:VALUE@UNTIL:..:LAST or exponential:START:END",
-    )
+        return _parsed(value) if isinstance(value, str) else Constant(value)
+    except ConfigError as error:
+        reason = str(error).removesuffix(f"; {error.fix}")
+        raise ConfigError(field, value, reason, error.fix) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(
+            field,
+            value,
+            "not a schedule",
+            "write a number, linear:START:END[:UNTIL], two_phase_linear:START:MID:END[:SPLIT], "
+            "piecewise:VALUE@UNTIL:..:LAST or exponential:START:END",
+        ) from error
+
+
+def _parsed(text: str) -> Schedule:
+    """Return the schedule that `text` names; KeyError, TypeError or ValueError if it names none."""
+    name, *parts = text.split(":")
+    if not parts:
+        return Constant(_number(name))
+    if name == "piecewise":
+        pairs = [part.split("@") for part in parts[:-1]]
+        pieces = tuple((_number(value), float(end)) for value, end in pairs)
+        return Piecewise(pieces, _number(parts[-1]))
+    make, fewest, most = _FORMS[name]
+    if not fewest <= len(parts) <= most:
+        raise ValueError(f"{name} has {fewest} to {most} parts")
+    return make(*map(_number, parts))
+
+
+def _number(text: str) -> Number:
+    """Return what `_text` wrote: one number, or a list in square brackets."""
+    return json.loads(text) if text.startswith("[") else float(text)
 
 
 def _clip(progress: float) -> float:
@@ -217,7 +235,7 @@ def _clip(progress: float) -> float:
 def _between(start: Number, end: Number, fraction: float) -> Any:
     """Return the point at `fraction` between the two, exactly `end` from 1 on."""
     low, high = np.asarray(start, np.float64), np.asarray(end, np.float64)
-    return _plain(high if fraction >= 1.0 else low + (high - low) * fraction)
+    return _plain(np.where(fraction >= 1.0, high, low + (high - low) * fraction))
 
 
 def _plain(value: Number) -> Any:
@@ -229,15 +247,21 @@ def _plain(value: Number) -> Any:
 def _copied(value: Number) -> Any:
     array = np.array(value, np.float64)
     if not np.isfinite(array).all():
-        raise ConfigError("schedule", value, "not finite", "give finite numbers")
+        raise ConfigError("value", value, "not finite", "give finite numbers")
     array.flags.writeable = False
     return float(array) if array.ndim == 0 else array
 
 
 def _own(schedule: Schedule, *names: str) -> None:
-    """Replace the caller's lists and arrays by read-only copies."""
-    for name in names:
-        object.__setattr__(schedule, name, _copied(getattr(schedule, name)))
+    """Replace the caller's lists and arrays by read-only copies, which must fit each other."""
+    values = [_copied(getattr(schedule, name)) for name in names]
+    shapes = {np.shape(value) for value in values} - {()}
+    if len(shapes) > 1:
+        raise ConfigError(
+            names[-1], values[-1], f"not as many numbers as {names[0]}", "give each one as many"
+        )
+    for name, value in zip(names, values, strict=True):
+        object.__setattr__(schedule, name, value)
 
 
 def _check_fraction(name: str, value: float, *, above: bool = False) -> None:
@@ -250,5 +274,5 @@ def _check_fraction(name: str, value: float, *, above: bool = False) -> None:
 def _text(value: Number) -> str:
     array = np.asarray(value)
     if array.ndim == 0:
-        return repr(float(cast("float", value)))
-    return "[" + ",".join(repr(float(each)) for each in array.ravel()) + "]"
+        return repr(float(array))
+    return json.dumps(array.tolist(), separators=(",", ":"))
