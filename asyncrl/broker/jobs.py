@@ -232,7 +232,7 @@ class JobQueue:
         inline, keys = (b"", [payload]) if isinstance(payload, str) else (payload, [])
         reply = await self._session.call(
             scripts.COMPLETE,
-            *(actor_id, job.kind.value, taken.token, job.job_id, env_steps, nbytes, inline),
+            *(actor_id, job.kind.value, taken.token, job.job_id, int(env_steps), nbytes, inline),
             *(config.max_results, config.max_result_bytes, config.done_keep),
             keys=keys,
             generation=0,

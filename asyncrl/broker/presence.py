@@ -25,8 +25,9 @@ class Presence:
         frozen takes nothing back. May be called from another thread's event loop, over a broker of
         its own.
         """
+        held = {token: int(steps) for token, steps in beat.held.items()}
         record = json.dumps(
-            {"seq": beat.sequence, "held": dict(beat.held), "info": dict(beat.info)},
+            {"seq": beat.sequence, "held": held, "info": dict(beat.info)},
             separators=(",", ":"),
         )
         reply = await self._session.call(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from typing import Any
 
+import numpy as np
 import pytest
 from broker_world import BOTH, QUICK, TRAIN, connect, make_job, make_report, raw, waits_for_jobs
 
 from asyncrl.broker import (
+    Beat,
     Broker,
     BrokerConfig,
     Completed,
@@ -245,6 +248,23 @@ async def test_a_job_that_raises_runs_again_then_dies_with_the_environments_trac
     assert all("boom" in reason for reason in dead.reasons)
     ledger = await learner.ledger()
     assert (ledger.failed, ledger.reassigned, ledger.dead) == (3, 0, 1)
+
+
+async def test_nobody_reports_in_anothers_name(learner: Broker, actor: Broker) -> None:
+    await learner.jobs.submit(make_job())
+    taken = await take_one(actor)
+    with pytest.raises(ConfigError, match="is not 'a'"):
+        await actor.jobs.fail("a", taken, make_report("b"))
+
+
+async def test_counts_may_be_numpy_integers(learner: Broker, actor: Broker) -> None:
+    await learner.jobs.submit(make_job())
+    taken = await take_one(actor)
+    steps: Any = np.int64(40)
+    held = {taken.token: steps}
+    await actor.presence.beat(Beat(actor_id="a", sequence=1, held=held))
+    assert await actor.jobs.complete("a", taken, b"x", steps) is Completed.OK
+    assert (await learner.ledger()).env_steps_accepted == 40
 
 
 async def test_reassigning_for_no_fault_of_the_job_spends_no_attempt(

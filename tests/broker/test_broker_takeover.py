@@ -140,6 +140,16 @@ async def test_another_environment_is_refused_with_the_difference(
     assert (await learner.read_run()).owner == "first-learner"
 
 
+async def test_a_run_whose_description_is_unreadable_is_refused(
+    redis_url: str, learner: Broker
+) -> None:
+    async with raw(redis_url) as client:
+        unreadable = {"spec": b"\x80\x04.", "fingerprint": "other"}
+        await client.hset(learner._session.keys.meta, mapping=unreadable)
+    with pytest.raises(RunMismatch, match="description cannot be read"):
+        await learner.create_run(make_spec(), "me")
+
+
 async def test_another_protocol_is_refused_on_both_sides_with_both_versions(
     redis_url: str, learner: Broker, actor: Broker
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from broker_world import QUICK, connect, make_spec, raw
@@ -101,6 +102,23 @@ async def test_a_fetch_during_publishing_always_gets_a_whole_set(
             assert payload[0] >= newest
             newest = payload[0]
         await publishing
+
+
+async def test_parts_that_expired_before_they_were_pointed_at_are_uploaded_again(
+    learner: Broker, actor: Broker
+) -> None:
+    client = learner._session.client
+    command = client.command
+
+    async def expire(*args: Any) -> Any:
+        if args[0] != "SET":
+            return await command(*args)
+        client.command = command  # the first upload is gone as soon as it is made
+        return b"OK"
+
+    client.command = expire
+    await learner.weights.publish(1, b"first", 1)
+    assert await actor.weights.fetch() == b"first"
 
 
 async def test_waiting_for_weights_ends_with_a_reason(redis_url: str, run_name: str) -> None:
