@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from asyncrl.data import SpaceSpec, TrajectoryBatch, Transitions
-from asyncrl.errors import ConfigError
+from asyncrl.errors import ConfigError, InvalidBatchError
 
 _COLUMNS = ("obs", "action", "reward", "terminated", "next_obs")
 
@@ -58,11 +58,11 @@ class RingReplay:
         return self._inserted
 
     def add(self, batch: TrajectoryBatch) -> int:
-        """Add all steps of `batch`, in order of time; return how many."""
-        count = batch.transitions
-        first = max(0, count - self._capacity)
-        """Of a batch larger than the ring only the newest steps would survive."""
-        places = np.arange(self._inserted + first, self._inserted + count) % self._capacity
+        """Add all steps of `batch`, in order of time; return how many.
+
+        Raises:
+            InvalidBatchError: An array is not of this replay's spaces; nothing was added.
+        """
         rows = {
             "obs": batch.obs,
             "action": batch.action,
@@ -70,19 +70,37 @@ class RingReplay:
             "terminated": batch.terminated,
             "next_obs": batch.next_obs(),
         }
+        self._check(batch, rows)
+        count = batch.transitions
+        first = max(0, count - self._capacity)
+        """Of a batch larger than the ring only the newest steps would survive."""
+        places = np.arange(self._inserted + first, self._inserted + count) % self._capacity
         for name, values in rows.items():
             self._columns[name][places] = values.reshape(count, *values.shape[2:])[first:]
         self._inserted += count
         return count
 
+    def _check(self, batch: TrajectoryBatch, rows: Mapping[str, np.ndarray]) -> None:
+        lead = (batch.steps, batch.width)
+        for name, values in rows.items():
+            column = self._columns[name]
+            expected = (*lead, *column.shape[1:])
+            if values.shape != expected or not np.can_cast(values.dtype, column.dtype, "same_kind"):
+                raise InvalidBatchError(
+                    f"policy {batch.policy_id!r}: {name} is {values.dtype} {values.shape}, but this"
+                    f" replay's spaces make it {column.dtype} {expected}"
+                )
+
     def sample(self, size: int) -> Transitions:
-        """Draw `size` transitions uniformly, with replacement.
+        """Draw `size` transitions uniformly, with replacement; copies, in no order.
 
         Raises:
-            ConfigError: nothing was added yet.
+            ConfigError: Nothing was added yet, or `size` is less than 1.
         """
+        if size < 1:
+            raise ConfigError("size", size, "no transition is asked for", "give 1 or more")
         if not len(self):
-            raise ConfigError("sample", size, "the replay is empty", "add transitions first")
+            raise ConfigError("size", size, "the replay is empty", "add transitions first")
         places = self._rng.integers(0, len(self), size)
         return Transitions(**{name: self._columns[name][places] for name in _COLUMNS})
 
@@ -99,19 +117,21 @@ class RingReplay:
         """Continue exactly where `tree` was taken: the next sample is equal.
 
         Raises:
-            ConfigError: the state is that of a replay of another capacity or other spaces.
+            ConfigError: The state is that of a replay of another capacity or other spaces.
         """
         size = min(tree["inserted"], self._capacity)
+        saved = {name: tree["columns"][name] for name in _COLUMNS}
         for name, column in self._columns.items():
-            saved = tree["columns"][name]
-            if saved.shape != (size, *column.shape[1:]) or saved.dtype != column.dtype:
+            rows = saved[name]
+            if rows.shape != (size, *column.shape[1:]) or rows.dtype != column.dtype:
                 raise ConfigError(
                     "state",
-                    f"{name} {saved.dtype} {saved.shape}",
+                    f"{name} {rows.dtype} {rows.shape}",
                     f"this replay holds {column.dtype} {column.shape}",
                     "resume with the capacity and the environment the run was started with",
                 )
-            column[:size] = saved
+        for name, column in self._columns.items():
+            column[:size] = saved[name]
         self._inserted = tree["inserted"]
         self._rng.bit_generator.state = tree["rng"]
 
