@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any
 
 import anyio
 
@@ -13,7 +15,7 @@ from asyncrl.broker import BrokerConfig
 from asyncrl.cli.arguments import OptionGroup, parse_options
 from asyncrl.cli.exits import ExitCode, run_main
 from asyncrl.cli.options import ActorOptions
-from asyncrl.cli.stopping import on_signals
+from asyncrl.cli.stopping import on_signals, run_beside
 from asyncrl.metrics import configure_logging
 
 PROGRAM = "asyncrl.actor"
@@ -52,12 +54,10 @@ async def _work(worker: ActorWorker, supervised: bool) -> int:
         code = ExitCode.INTERRUPTED if number == signal.SIGINT else ExitCode.TERMINATED
         worker.stop()
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(on_signals, leave)
-        if supervised:
-            tasks.start_soon(_leave_with_parent, worker)
-        await worker.run()
-        tasks.cancel_scope.cancel()
+    beside: list[Callable[[], Coroutine[Any, Any, None]]] = [partial(on_signals, leave)]
+    if supervised:
+        beside.append(partial(_leave_with_parent, worker))
+    await run_beside(worker.run, beside)
     return code
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from asyncrl.algorithms.presets import preset
 from asyncrl.cli.arguments import OptionGroup, peek_options
@@ -21,6 +21,11 @@ class Choice:
     learner: OnPolicyConfig | OffPolicyConfig
     envs: int
     """Environments in each actor."""
+
+    @property
+    def algorithm_type(self) -> type[Any]:
+        """The dataclass whose fields are the algorithm's options."""
+        return cast("type[Any]", type(self.algorithm))
 
 
 def choose(arguments: Sequence[str]) -> Choice:

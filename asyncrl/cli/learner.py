@@ -8,9 +8,10 @@ import re
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +24,14 @@ from asyncrl.cli.exits import ExitCode, run_main
 from asyncrl.cli.options import RunOptions
 from asyncrl.cli.records import open_sinks, write_config
 from asyncrl.cli.server import write_secret
-from asyncrl.cli.stopping import on_signals
+from asyncrl.cli.stopping import on_signals, run_beside
 from asyncrl.cli.supervise import Fleet
 from asyncrl.metrics import Level, Message, Sink, configure_logging
 from asyncrl.proxy import ActorProxy, ProxyConfig, env_spec
 
 if TYPE_CHECKING:
-    from asyncrl.learner import LearnerConfig, RunResult
+    from asyncrl.data import TrajectoryBatch, Transitions
+    from asyncrl.learner import Learner, LearnerConfig, RunResult
 
 PROGRAM = "asyncrl.learner"
 
@@ -75,7 +77,7 @@ def _plan(arguments: list[str]) -> _Plan:
         "130: interrupted, to be resumed.",
         [
             OptionGroup("run", RunOptions),
-            OptionGroup(choice.name, type(choice.algorithm), defaults=choice.algorithm),
+            OptionGroup(choice.name, choice.algorithm_type, defaults=choice.algorithm),
             OptionGroup("learner", type(choice.learner), defaults=choice.learner),
             OptionGroup("proxy", ProxyConfig),
             OptionGroup("broker", BrokerConfig),
@@ -108,7 +110,42 @@ async def _drive(
     plan: _Plan, url: str, broker: Broker, sink: Sink
 ) -> tuple[RunResult, list[signal.Signals]]:
     """Run learner and local actors side by side until the learner is done."""
-    from asyncrl.learner import OffPolicyLearner, OnPolicyLearner
+    learner = _learner(plan, broker, sink)
+    signals: list[signal.Signals] = []
+    opened = anyio.Event()
+
+    def stop(number: signal.Signals) -> None:
+        signals.append(number)
+        text = f"{number.name}: writing a checkpoint and leaving; once more to leave at once"
+        sink.write(Message(level=Level.WARNING, text=text))
+        learner.stop()
+
+    def on_open() -> None:
+        """Leave traces and start actors only once everything that was asked for is sound."""
+        parts = {each.name: getattr(plan, each.name) for each in dataclasses.fields(plan)}
+        parts["options"] = dataclasses.replace(plan.options, redis=None)
+        write_config(plan.folder / "config.json", parts | {"redis": broker.url})
+        opened.set()
+
+    async def actors() -> None:
+        await opened.wait()
+        _warn_of_too_many_actors(plan, sink)
+        await Fleet(
+            count=plan.options.actors,
+            url=url,
+            run=plan.run,
+            logs=plan.folder / "logs",
+            log_level=plan.options.log_level,
+        ).supervise(sink)
+
+    result = await run_beside(partial(learner.run, on_open), [partial(on_signals, stop), actors])
+    return result, signals
+
+
+def _learner(
+    plan: _Plan, broker: Broker, sink: Sink
+) -> Learner[Sequence[TrajectoryBatch]] | Learner[Transitions]:
+    from asyncrl.learner import OffPolicyConfig, OffPolicyLearner, OnPolicyConfig, OnPolicyLearner
 
     options = plan.options
     env = env_spec(
@@ -118,53 +155,26 @@ async def _drive(
         trajectory=options.trajectory,
         trajectory_kwargs=options.trajectory_kwargs,
     )
-    kind: Any = OnPolicyLearner if plan.algorithm.on_policy else OffPolicyLearner
-    learner = kind(
-        plan.algorithm,
-        ActorProxy(broker, env, config=plan.proxy),
-        plan.learner,
-        run=plan.run,
-        folder=plan.folder,
-        sinks=(sink,),
-    )
-    signals: list[signal.Signals] = []
+    proxy = ActorProxy(broker, env, config=plan.proxy)
+    shared: dict[str, Any] = {"run": plan.run, "folder": plan.folder, "sinks": (sink,)}
+    if isinstance(plan.learner, OnPolicyConfig):
+        return OnPolicyLearner(plan.algorithm, proxy, plan.learner, **shared)
+    assert isinstance(plan.learner, OffPolicyConfig)  # noqa: S101 - the only other kind
+    return OffPolicyLearner(plan.algorithm, proxy, plan.learner, **shared)
 
-    def stop(number: signal.Signals) -> None:
-        signals.append(number)
-        text = f"{number.name}: writing a checkpoint and leaving; once more to leave at once"
-        sink.write(Message(level=Level.WARNING, text=text))
-        learner.stop()
 
-    def prepared() -> None:
-        plan.folder.mkdir(parents=True, exist_ok=True)
-        parts = {each.name: getattr(plan, each.name) for each in dataclasses.fields(plan)}
-        parts["options"] = dataclasses.replace(options, redis=None)
-        write_config(plan.folder / "config.json", parts | {"redis": broker.url})
-        cores = os.cpu_count() or 1
-        if options.actors > cores:
-            text = (
-                f"{options.actors} actors share {cores} cores with the learner; fewer actors with "
-                "more envs each collect faster"
-            )
-            sink.write(Message(level=Level.WARNING, text=text))
-        fleet = Fleet(
-            count=options.actors,
-            url=url,
-            run=plan.run,
-            logs=plan.folder / "logs",
-            log_level=options.log_level,
+def _warn_of_too_many_actors(plan: _Plan, sink: Sink) -> None:
+    cores = os.cpu_count() or 1
+    if plan.options.actors > cores:
+        text = (
+            f"{plan.options.actors} actors share {cores} cores with the learner; fewer actors with "
+            "more envs each collect faster"
         )
-        tasks.start_soon(fleet.supervise, sink)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(on_signals, stop)
-        result = await learner.run(prepared)
-        tasks.cancel_scope.cancel()
-    return result, signals
+        sink.write(Message(level=Level.WARNING, text=text))
 
 
 @asynccontextmanager
-async def _server(plan: _Plan, sink: Sink) -> AsyncIterator[str]:
+async def _server(plan: _Plan, sink: Sink) -> AsyncGenerator[str]:
     """Give the URL of the server to use, starting the bundled one where none is named."""
     if plan.options.url is not None:
         yield plan.options.url

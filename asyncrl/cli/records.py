@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +14,7 @@ from asyncrl.metrics import ConsoleSink, Fanout, JsonlSink, Sink, TensorBoardSin
 
 
 @contextmanager
-def open_sinks(folder: Path) -> Iterator[Fanout]:
+def open_sinks(folder: Path) -> Generator[Fanout]:
     """Open console, metrics.jsonl and, where installed, TensorBoard; close them in the end."""
     sinks: list[Sink] = [ConsoleSink(), JsonlSink(folder / "metrics.jsonl")]
     if find_spec("tensorboard") is not None:
@@ -34,4 +34,5 @@ def write_config(path: Path, parts: dict[str, Any]) -> None:
         else part
         for name, part in parts.items()
     }
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(plain, indent=2, default=str) + "\n")

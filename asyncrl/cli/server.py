@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,7 +43,11 @@ async def _serve(options: ServerOptions) -> None:
         tcp_port=options.port, host=options.host, appendonly=data is not None, data_dir=data
     )
     async with server, anyio.create_task_group() as tasks:
-        tasks.start_soon(on_signals, lambda _: tasks.cancel_scope.cancel())
+
+        def stop(_: signal.Signals) -> None:
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(on_signals, stop)
         if options.url_file is not None:
             write_secret(Path(options.url_file), server.tcp_url)
         print(server.tcp_url, flush=True)

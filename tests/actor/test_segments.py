@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -37,12 +39,14 @@ class Countdown(gym.Env[np.ndarray, np.int64]):
         self.truncate = truncate
         self.t = 0
 
-    def reset(self, *, seed=None, options=None):
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
         self.t = 0
         return np.array([0], np.float32), {}
 
-    def step(self, action):
+    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         self.t += 1
         ended = self.t == self.length
         obs = np.array([self.t], np.float32)

@@ -41,13 +41,15 @@ class Counter(gym.Env[np.ndarray, np.int64]):
     closed: ClassVar[list[bool]] = []
     metrics: Mapping[str, float]
 
-    def reset(self, *, seed=None, options=None):
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
         self.t = 0
         self.metrics = {}
         return np.array([0.0], np.float32), {"seed": seed}
 
-    def step(self, action):
+    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         assert action in (5, 6)
         self.t += 1
         self.metrics = {"steps_done": self.t}

@@ -252,6 +252,6 @@ def test_an_unknown_option_is_refused_with_near_ones():
         ("segment_steps", 0),
     ],
 )
-def test_impossible_options_are_refused_by_name(option: str, value: object):
+def test_impossible_options_are_refused_by_name(option: str, value: Any):
     with pytest.raises(ConfigError, match=option):
         OnPolicyLearner(SMALL, Actor("CartPole-v1"), **{option: value})

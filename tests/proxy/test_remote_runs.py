@@ -5,7 +5,7 @@ FIELD-CASES 1, 2, 6, 12, 13, 24, 43, 48, 51.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ class Recorder:
 
 
 @asynccontextmanager
-async def workers(url: str, run: str, count: int = 2) -> AsyncIterator[list[ActorWorker]]:
+async def workers(url: str, run: str, count: int = 2) -> AsyncGenerator[list[ActorWorker]]:
     """Run workers in this loop; stop those that are left in the end."""
     started = [ActorWorker(url, run, WORKER, QUICK, actor_id=f"w{n}") for n in range(count)]
     async with anyio.create_task_group() as tasks:
