@@ -150,7 +150,7 @@ class Trajectory:
             raise ConfigError("agent", agent, "it made no decision", "leave it out of on_finish")
         policy_id, version = self.acting[agent]
         obs = _column([step.state for step in steps])
-        final = np.asarray(self.final_states.get(agent, steps[-1].state))[None]
+        final = _column([self.final_states.get(agent, steps[-1].state)])[0]
         ended = np.zeros((len(steps), 1), np.bool_)
         terminated, truncated = ended.copy(), ended
         terminated[-1], truncated[-1] = self.event.terminated, self.event.truncated
@@ -187,4 +187,6 @@ def is_async(trajectory: Trajectory) -> bool:
 def _column(values: list[Any]) -> np.ndarray:
     """Return [T, 1, ...] of T values, in the dtypes of a trajectory batch."""
     column = np.stack([np.asarray(value) for value in values])[:, None]
-    return column.astype(np.float32, copy=False) if column.dtype.kind == "f" else column
+    if column.dtype.kind == "f":
+        return column.astype(np.float32, copy=False)
+    return column if column.dtype == np.uint8 else column.astype(np.int64, copy=False)

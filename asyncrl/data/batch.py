@@ -97,20 +97,20 @@ class TrajectoryBatch:
         if self.obs.ndim < 2 or self.steps == 0 or self.width == 0:
             raise self._invalid("obs", f"shape {self.obs.shape} is not [T >= 1, B >= 1, ...]")
         lead, item = self.obs.shape[:2], self.obs.shape[2:]
-        dtypes = {"reward": np.float32, "terminated": np.bool_, "truncated": np.bool_}
-        for name, dtype in dtypes.items():
+        self._check_dtype("obs", self.obs, "uint8", "float32", "int64")
+        self._check_dtype("action", self.action, "int64", "float32")
+        for name, dtype in (("reward", "float32"), ("terminated", "bool"), ("truncated", "bool")):
             array: np.ndarray = getattr(self, name)
             if array.shape != lead:
                 raise self._invalid(name, f"shape {array.shape} is not [T, B] = {lead}")
-            if array.dtype != dtype:
-                raise self._invalid(name, f"dtype {array.dtype} is not {np.dtype(dtype).name}")
+            self._check_dtype(name, array, dtype)
         for name, array in {"action": self.action, **self.extras}.items():
             if array.shape[:2] != lead:
                 raise self._invalid(
                     name, f"shape {array.shape} does not start with [T, B] = {lead}"
                 )
         self._validate_observations(item)
-        self._validate_cuts(item)
+        self._validate_cuts()
         for name, array in self._floats().items():
             self._check_finite(name, array)
 
@@ -119,28 +119,32 @@ class TrajectoryBatch:
             raise self._invalid(
                 "last_obs", f"shape {self.last_obs.shape} is not [B, ...] = {(self.width, *item)}"
             )
-        for name in ("last_obs", "final_obs"):
-            if getattr(self, name).dtype != self.obs.dtype:
-                raise self._invalid(
-                    name, f"dtype {getattr(self, name).dtype} is not that of obs, {self.obs.dtype}"
-                )
-
-    def _validate_cuts(self, item: tuple[int, ...]) -> None:
-        if self.final_index.dtype != np.int32 or self.final_index.shape != (len(self.final_obs), 2):
-            raise self._invalid(
-                "final_index",
-                f"{self.final_index.dtype} {self.final_index.shape} is not int32 [K, 2], "
-                f"K = {len(self.final_obs)}",
-            )
-        if self.final_obs.shape[1:] != item:
+        if self.final_obs.ndim == 0 or self.final_obs.shape[1:] != item:
             raise self._invalid(
                 "final_obs", f"shape {self.final_obs.shape} is not [K, ...] = {('K', *item)}"
+            )
+        for name, array in (("last_obs", self.last_obs), ("final_obs", self.final_obs)):
+            if array.dtype != self.obs.dtype:
+                raise self._invalid(
+                    name, f"dtype {array.dtype} is not that of obs, {self.obs.dtype}"
+                )
+
+    def _validate_cuts(self) -> None:
+        self._check_dtype("final_index", self.final_index, "int32")
+        if self.final_index.shape != (len(self.final_obs), 2):
+            raise self._invalid(
+                "final_index",
+                f"shape {self.final_index.shape} is not [K, 2] = {(len(self.final_obs), 2)}",
             )
         ends = np.argwhere(self.terminated | self.truncated)
         if not np.array_equal(ends, self.final_index):
             raise self._invalid(
                 "final_index", "does not name exactly the steps at which an episode ended, in order"
             )
+
+    def _check_dtype(self, name: str, array: np.ndarray, *allowed: str) -> None:
+        if array.dtype.name not in allowed:
+            raise self._invalid(name, f"dtype {array.dtype} is not {' or '.join(allowed)}")
 
     def _floats(self) -> dict[str, np.ndarray]:
         named = {

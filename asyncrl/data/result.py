@@ -64,6 +64,12 @@ class RolloutResult:
                 f"episodes: {self.episodes.returns.shape} returns and "
                 f"{self.episodes.lengths.shape} lengths"
             )
+        for name in ("returns", "lengths"):
+            numbers: np.ndarray = getattr(self.episodes, name)
+            finite = np.isfinite(numbers)
+            if not finite.all():
+                place = int(np.argmin(finite))
+                raise InvalidBatchError(f"episodes: {name}: {numbers[place]} of episode {place}")
         if self.job.kind is JobKind.TRAIN and not self.batches:
             raise InvalidBatchError("a training job returned no batch")
         if self.env_steps < 0:

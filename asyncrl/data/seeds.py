@@ -14,7 +14,7 @@ def derive_seed(*parts: int | str) -> int:
     """
     digest = hashlib.blake2b(digest_size=8)
     for part in parts:
-        kind = b"i" if isinstance(part, int) else b"s"
+        kind = b"s" if isinstance(part, str) else b"i"  # a NumPy integer is the same number
         text = str(part).encode()
         digest.update(kind + len(text).to_bytes(4, "little") + text)
     return int.from_bytes(digest.digest(), "little") >> 1

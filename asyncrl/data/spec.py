@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,12 +24,16 @@ SpaceKind = Literal["box", "discrete"]
 HeadKind = Literal["categorical", "gaussian", "q_values"]
 Activation = Literal["tanh", "relu"]
 
-_NAME = re.compile(r"^[A-Za-z0-9._-]{1,64}$")
+_NUMBERS = {
+    *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+    *("float16", "float32", "float64", "longdouble", "float96", "float128"),
+}
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def check_name(field_name: str, value: str) -> str:
     """Return `value` if it can be part of a Redis key and a file name, else raise `ConfigError`."""
-    if not _NAME.match(value):
+    if not _NAME.fullmatch(value):
         raise ConfigError(
             field_name,
             value,
@@ -57,10 +62,31 @@ class SpaceSpec:
     """Number of values of a discrete space, which runs from `start` to `start + n - 1`."""
     start: int = 0
 
+    def __post_init__(self) -> None:
+        problem = self._discrete_problem() if self.kind == "discrete" else self._box_problem()
+        if problem:
+            raise ConfigError("space", self, problem, "describe the space as its environment does")
+
+    def _discrete_problem(self) -> str:
+        if self.n < 1:
+            return f"n={self.n}, but a discrete space has at least one value"
+        return "" if self.shape == () else f"shape={self.shape}, but a discrete space has none"
+
+    def _box_problem(self) -> str:
+        if any(width < 0 for width in self.shape):
+            return f"shape={self.shape} has a negative width"
+        if self.dtype not in _NUMBERS:
+            return f"dtype={self.dtype!r} is not the name of a NumPy dtype of numbers"
+        for name, bound in (("low", self.low), ("high", self.high)):
+            if isinstance(bound, tuple) and len(bound) != self.size:
+                return f"{name} has {len(bound)} numbers, but the shape {self.shape} {self.size}"
+        low, high = np.asarray(self.low, np.float64), np.asarray(self.high, np.float64)
+        return "" if (low <= high).all() else "low is not at most high everywhere"
+
     @property
     def size(self) -> int:
         """Number of scalars in one element; a discrete value counts as its one-hot vector."""
-        return self.n if self.kind == "discrete" else int(np.prod(self.shape, dtype=np.int64))
+        return self.n if self.kind == "discrete" else math.prod(self.shape)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (low, high) of a box, each float64 of shape `shape`."""
@@ -121,6 +147,12 @@ class PolicySpec:
     hidden: tuple[int, ...] = (64, 64)
     activation: Activation = "tanh"
 
+    def __post_init__(self) -> None:
+        if any(width < 1 for width in self.hidden):
+            raise ConfigError(
+                "hidden", self.hidden, "a layer has at least one unit", "give 1 or more for each"
+            )
+
     @property
     def outputs(self) -> int:
         """Width of the last layer."""
@@ -143,6 +175,7 @@ class RunSpec:
     """Agent id -> policy id. An agent that is not named here acts with the policy of ``"*"``, if
     there is one."""
     seed: int = 0
+    """In [-2**63, 2**63)."""
 
     def __post_init__(self) -> None:
         if not self.policies:
@@ -159,6 +192,8 @@ class RunSpec:
                 )
         for policy in self.policies:
             check_name("policy id", policy)
+        if not -(2**63) <= self.seed < 2**63:
+            raise ConfigError("seed", self.seed, "it does not fit in 64 bits", "choose a smaller")
 
     def policy_of(self, agent: str) -> str:
         """Return the policy id that `agent` acts with; `ConfigError` when the mapping has none."""
@@ -178,6 +213,8 @@ def load_object(path: str, what: str) -> Any:
     module_name, _, attr = path.partition(":")
     if not module_name or not attr:
         raise ConfigError(what, path, "not an import path", "write it as package.module:attr")
+    if module_name.startswith("."):
+        raise ConfigError(what, path, "a relative import path", "begin with the package's name")
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
