@@ -2,160 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import secrets
-from collections.abc import Coroutine
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
-
-from broker_world import BOTH, TRAIN, connect, lose_next_reply, make_job, make_report, make_spec
+from broker_model import CONFIG, KINDS, NAMES, Job, Model
+from broker_world import BOTH, TRAIN, lose_next_reply, make_job, make_report, make_spec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
-from asyncrl.broker import (
-    Beat,
-    Broker,
-    BrokerConfig,
-    Completed,
-    ReassignStatus,
-    Submitted,
-    TakenJob,
-    scripts,
-)
+from asyncrl.broker import Beat, Completed, ReassignStatus, Submitted, TakenJob, scripts
 from asyncrl.data import JobKind
 from asyncrl.errors import Fenced
 
-T = TypeVar("T")
-
-CONFIG = BrokerConfig(
-    max_jobs=5,
-    max_results=4,
-    max_result_bytes=1000,
-    blob_threshold=100,
-    max_attempts=3,
-    retry_min=0.001,
-    retry_max=0.001,
-)
-ACTORS = ("a", "b", "c")
-ACTOR = st.sampled_from(ACTORS)
+ACTOR = st.sampled_from(["a", "b", "c"])
 LOST = st.sampled_from([False, False, True])
 """Whether the reply of the call's first script is lost."""
-NAMES = [f"j{n}" for n in range(12)]
-KINDS = {name: JobKind.EVAL if n % 4 == 0 else JobKind.TRAIN for n, name in enumerate(NAMES)}
 
 
-@dataclass
-class Job:
-    """What the model knows of a job."""
-
-    name: str
-    state: str = "queued"
-    attempt: int = 1
-    queued_at: int = 0
-    holder: str = ""
-    taken: TakenJob | None = None
-    """The attempt its holder works on."""
-
-
-@dataclass
-class Counts:
-    """The model's ledger."""
-
-    issued: int = 0
-    stale: int = 0
-    duplicate: int = 0
-    reassigned: int = 0
-    failed: int = 0
-    trained: int = 0
-    dropped: int = 0
-    steps: dict[JobKind, int] = field(default_factory=lambda: dict.fromkeys(JobKind, 0))
-
-
-class Protocol(RuleBasedStateMachine):
-    """One learner (and its heirs), three actors over one broker, against a real server."""
-
-    url = ""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.runner = asyncio.Runner()
-        self.run_name = f"{Protocol.prefix}-{secrets.token_hex(4)}"
-        self.jobs: dict[str, Job] = {}
-        self.counts = Counts()
-        self.old: list[tuple[str, TakenJob]] = []
-        """Attempts that were ever delivered, whatever became of them."""
-        self.accepted: list[str] = []
-        """Tokens of the accepted attempts."""
-        self.results: list[tuple[str, int]] = []
-        """Job and size of every result that is not acked, oldest first."""
-        self.clock = 0
-        self.fenced: list[Broker] = []
-
-    prefix = ""
-
-    # -- plumbing -------------------------------------------------------------------------------
-
-    def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self.runner.run(coroutine)
-
-    async def _open(self) -> Broker:
-        context = connect(Protocol.url, run=self.run_name, config=CONFIG)
-        broker = await context.__aenter__()
-        self.contexts.append(context)
-        return broker
-
-    @initialize()
-    def start(self) -> None:
-        self.contexts: list[Any] = []
-        self.learner = self.do(self._open())
-        self.actor = self.do(self._open())
-        self.do(self.learner.create_run(make_spec(), "learner"))
-
-    def teardown(self) -> None:
-        async def close() -> None:
-            for context in self.contexts:
-                await context.__aexit__(None, None, None)
-
-        self.do(close())
-        self.runner.close()
-
-    # -- the model ------------------------------------------------------------------------------
-
-    def live(self) -> list[Job]:
-        return [job for job in self.jobs.values() if job.state in {"queued", "running"}]
-
-    def waiting(self, kind: JobKind) -> list[Job]:
-        queued = [j for j in self.jobs.values() if j.state == "queued" and KINDS[j.name] is kind]
-        return sorted(queued, key=lambda job: job.queued_at)
-
-    def enqueue(self, job: Job) -> None:
-        self.clock += 1
-        job.state, job.queued_at, job.holder, job.taken = "queued", self.clock, "", None
-
-    def owner(self, actor: str, taken: TakenJob) -> Job | None:
-        """Return the job if `taken` is still the actor's to do."""
-        job = self.jobs[taken.job.job_id]
-        mine = job.state == "running" and job.holder == actor and job.taken == taken
-        return job if mine else None
-
-    def attempt_failed(self, job: Job) -> ReassignStatus:
-        if job.attempt >= CONFIG.max_attempts:
-            job.state = "dead"
-            return ReassignStatus.DEAD
-        job.attempt += 1
-        self.enqueue(job)
-        return ReassignStatus.REASSIGNED
-
-    def pick(self, data: st.DataObject) -> tuple[str, TakenJob]:
-        return data.draw(st.sampled_from(self.old))
+class Protocol(Model):
+    """What a learner (and its heirs) and three actors do, against a real server."""
 
     # -- the learner's calls --------------------------------------------------------------------
 
@@ -371,45 +234,6 @@ class Protocol(RuleBasedStateMachine):
         busy = any(j.state == "running" and j.holder == actor for j in self.jobs.values())
         assert self.do(self.learner.presence.retire(actor)) is not busy
 
-    # -- what must hold at every instant --------------------------------------------------------
-
-    @invariant()
-    def the_server_agrees(self) -> None:
-        if not hasattr(self, "learner"):
-            return
-        ledger = self.do(self.learner.ledger())
-        assert ledger.balanced, ledger.explain()
-        states = [job.state for job in self.jobs.values()]
-        assert ledger.issued == self.counts.issued
-        assert ledger.accepted == states.count("accepted") == len(self.accepted)
-        assert ledger.cancelled == states.count("cancelled")
-        assert ledger.dead == states.count("dead")
-        assert ledger.in_flight == len(self.live())
-        assert (ledger.stale, ledger.duplicate) == (self.counts.stale, self.counts.duplicate)
-        assert (ledger.reassigned, ledger.failed) == (self.counts.reassigned, self.counts.failed)
-        assert ledger.trained == self.counts.trained
-        assert sum(ledger.dropped.values()) == self.counts.dropped
-        assert ledger.waiting == len(self.results)
-        assert ledger.waiting_bytes == sum(nbytes for _, nbytes in self.results)
-        assert ledger.env_steps_accepted == self.counts.steps[JobKind.TRAIN]
-        assert ledger.eval_steps_accepted == self.counts.steps[JobKind.EVAL]
-
-    @invariant()
-    def every_job_is_where_it_belongs(self) -> None:
-        if not hasattr(self, "learner"):
-            return
-        assert self.do(self.learner.jobs.live()) == {job.name for job in self.live()}
-        assert self.do(self.learner.jobs.queued()) == len(
-            [job for job in self.jobs.values() if job.state == "queued"]
-        )
-        pending = self.do(self.learner.jobs.pending())
-        assert {(p.job_id, p.token, p.actor_id, p.attempt) for p in pending} == {
-            (job.name, job.taken.token, job.holder, job.attempt)
-            for job in self.jobs.values()
-            if job.state == "running" and job.taken
-        }
-        assert all(1 <= job.attempt <= CONFIG.max_attempts for job in self.jobs.values())
-
 
 def _order(taken: TakenJob | None) -> tuple[int, ...]:
     assert taken is not None
@@ -417,7 +241,7 @@ def _order(taken: TakenJob | None) -> tuple[int, ...]:
 
 
 def test_every_order_of_calls_agrees_with_the_model(redis_url: str, run_name: str) -> None:
-    Protocol.url, Protocol.prefix = redis_url, run_name
+    Model.url, Model.prefix = redis_url, run_name
     run_state_machine_as_test(
         Protocol,
         settings=settings(
