@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from asyncrl.data import (
     RunSpec,
     WeightSet,
 )
-from asyncrl.errors import ConfigError, RolloutFailed
+from asyncrl.errors import BrokerUnavailable, ConfigError, RolloutFailed
 from asyncrl.learner.checkpoint import CheckpointStore
 from asyncrl.learner.config import LearnerConfig
 from asyncrl.learner.evaluation import Evaluator
@@ -34,6 +35,8 @@ Outcome = Literal["target", "steps", "time", "stopped"]
 
 EVALUATED = "evaluated"
 """Why evaluation results are let go of: they are for looking at, not for training."""
+_FENCE_CHECK = 2.0
+"""Seconds to ask whether this learner still owns the run, before it writes a checkpoint."""
 EVALUATION_DEADLINE = 300.0
 """Seconds a run that is otherwise over waits for its last evaluation."""
 
@@ -305,8 +308,11 @@ class Session(Generic[DataT]):
         """Write a checkpoint, then let go of the results it covers.
 
         The receipts are part of the checkpoint: should the process die before they are settled, the
-        next generation knows that they were learned from.
+        next generation knows that they were learned from. Raises `Fenced`, with nothing written,
+        when a newer learner took the run over; a server that does not answer hinders nothing.
         """
+        with anyio.move_on_after(_FENCE_CHECK), suppress(BrokerUnavailable):
+            await self.collection.settle((), {})
         if self.setting.store is None:
             await self._settle()
             return

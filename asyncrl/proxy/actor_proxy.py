@@ -29,6 +29,7 @@ from asyncrl.metrics import Level, Message, Sink
 from asyncrl.proxy.collector import CollectionStatus, Delivery, LostJob
 from asyncrl.proxy.config import ProxyConfig
 from asyncrl.proxy.monitor import Monitor
+from asyncrl.proxy.rounds import SUPERSEDED
 from asyncrl.proxy.scenario import env_spec
 from asyncrl.wire import decode_result, encode_weights
 
@@ -124,6 +125,7 @@ class RemoteCollection:
         self._unsettled: list[Delivery] = []
         self._jobs: dict[str, RolloutJob] = {}
         self._counters: Counter[str] = Counter()
+        self._intake = anyio.CancelScope()
         self._monitor = Monitor(broker, config, sink, self._counters, self._lost)
 
     @property
@@ -202,8 +204,14 @@ class RemoteCollection:
         await self._broker.results.ack(trained, dropped, self.generation)
 
     async def finish(self) -> None:
-        """Mark the run as complete, so that its actors leave."""
+        """Mark the run as complete, so that its actors leave; drop results nobody waits for."""
         await self._broker.finish_run(self.generation)
+        self._intake.cancel()
+        while await self._broker.results.read(block=False):
+            pass
+        left = await self._broker.results.read_pending()
+        dropped = {entry.entry_id: SUPERSEDED for entry in left}
+        await self._broker.results.ack((), dropped, self.generation)
 
     def status(self) -> CollectionStatus:
         """Return numbers to show, as of the last look."""
@@ -220,7 +228,7 @@ class RemoteCollection:
         """Read what earlier generations left unsettled; bad results are dropped and counted."""
         found: list[Delivery] = []
         after = "0-0"
-        while entries := await self._broker.results.read_pending(after):
+        while entries := await self._broker.results.read_pending(after, count=16):
             outcomes = [await self._outcome(entry) for entry in entries]
             found += [each for each in outcomes if isinstance(each, Delivery)]
             after = entries[-1].entry_id
@@ -231,12 +239,13 @@ class RemoteCollection:
         self._unsettled = unsettled
 
     async def take_in(self, send: MemoryObjectSendStream[Delivery | LostJob]) -> None:
-        """Read results for ever; a full buffer leaves the others in Redis."""
-        while True:
-            for entry in await self._broker.results.read(count=2):
-                outcome = await self._outcome(entry)
-                if outcome is not None:
-                    await send.send(outcome)
+        """Read results until the run is finished; a full buffer leaves the others in Redis."""
+        with self._intake:
+            while True:
+                for entry in await self._broker.results.read(count=2):
+                    outcome = await self._outcome(entry)
+                    if outcome is not None:
+                        await send.send(outcome)
 
     async def watch(self, send: MemoryObjectSendStream[Delivery | LostJob]) -> None:
         """Watch actors and jobs for ever."""

@@ -131,6 +131,7 @@ async def test_pipelined_rounds_keep_the_lag_within_its_bound_and_drop_nothing(
     assert max(lags) > 0
     assert ledger.balanced, ledger.explain()
     assert ledger.trained == 32
+    assert ledger.waiting == 0
     assert set(ledger.dropped) <= {"superseded"}  # of the rounds in flight at the end
 
 
