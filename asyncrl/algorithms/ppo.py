@@ -73,7 +73,7 @@ class PPO:
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "clip_range"):
-            value = as_schedule(getattr(self, name))(0.0)
+            value = as_schedule(getattr(self, name), name)(0.0)
             self._check(name, isinstance(value, int | float) and value >= 0, "one number from 0 up")
         for name in ("gamma", "lam"):
             self._check(name, 0.0 <= getattr(self, name) <= 1.0, "a number in [0, 1]")
