@@ -27,9 +27,11 @@ from asyncrl.actor.host import RolloutHost
 from asyncrl.broker import Broker, BrokerConfig, Completed, RunInfo, TakenJob, connect
 from asyncrl.data import FailureReport, JobKind
 from asyncrl.errors import (
+    BrokerError,
     BrokerUnavailable,
     EnvironmentFailure,
     RunNotFound,
+    RunStateLost,
     WaitTimeout,
     sole_cause,
 )
@@ -40,6 +42,10 @@ _log = logging.getLogger(__name__)
 LEAVING = "leaving"
 """Why a rollout is abandoned: its actor was asked to stop."""
 _KINDS = (JobKind.EVAL, JobKind.TRAIN)
+_LOOK_INTERVAL = 0.2
+"""Seconds between two looks for a run that is not there yet."""
+_AWAY_PAUSE = (0.1, 5.0)
+"""First and longest pause, in seconds, between two tries to reach a server that is away."""
 _FULL_PAUSE = (0.05, 1.0)
 """First and longest pause, in seconds, while the learner has no room for a result."""
 
@@ -87,6 +93,8 @@ class ActorWorker:
         self._current: RolloutControl | None = None
         self._scope: anyio.CancelScope | None = None
         self._stopping = False
+        self._served = False
+        self._away_since: float | None = None
         self._unsent: _Finished | None = None
 
     def stop(self) -> None:
@@ -107,38 +115,49 @@ class ActorWorker:
             WaitTimeout: no run of this name appeared within `wait_for_run`.
             EnvironmentFailure: the environment cannot be made here.
         """
-        away_since: float | None = None
-        pause = 0.1
-        while not self._stopping:
+        with anyio.CancelScope() as self._scope:
+            if not self._stopping:
+                await self._work_through_outages()
+
+    async def _work_through_outages(self) -> None:
+        pause, longest = _AWAY_PAUSE
+        while True:
             try:
-                async with self._connect() as broker:
-                    info = await self._find_run(broker)
-                    if info is None:
-                        return
-                    away_since, pause = None, 0.1
-                    try:
-                        if await self._serve(broker, info):
-                            return
-                    except BaseExceptionGroup as group:
-                        raise sole_cause(group) from None
+                await self._serve_once()
+                return
+            except RunStateLost as error:
+                _log.warning("%s; waiting for the run to be made anew", error)
+                self._unsent = None
             except BrokerUnavailable as error:
-                if self._scope is None:  # never served yet: say so at once
-                    raise
                 now = time.monotonic()
-                away_since = away_since or now
-                if now - away_since >= self._config.reconnect_timeout:
+                if self._away_since is None:
+                    self._away_since, pause = now, _AWAY_PAUSE[0]
+                away = now - self._away_since
+                if not self._served or away >= self._config.reconnect_timeout:
                     raise
                 _log.warning("the server is away: %s; trying again in %.1f s", error, pause)
                 await anyio.sleep(pause)
-                pause = min(5.0, 2 * pause)
+                pause = min(longest, 2 * pause)
 
-    async def _find_run(self, broker: Broker) -> RunInfo | None:
-        """Wait for the run to appear; None when it is complete or this actor was stopped."""
+    async def _serve_once(self) -> None:
+        """Connect and work until the run is complete or something ends it."""
+        try:
+            async with self._connect() as broker:
+                info = await self._find_run(broker)
+                if info.state == "finished":
+                    _log.info("run %r is complete; nothing to do", self._run_name)
+                else:
+                    await self._serve(broker, info)
+        except BaseExceptionGroup as group:
+            raise sole_cause(group) from None
+
+    async def _find_run(self, broker: Broker) -> RunInfo:
+        """Wait for the run to appear."""
         started = time.monotonic()
         told = False
-        while not self._stopping:
+        while True:
             try:
-                info = await broker.read_run()
+                return await broker.read_run()
             except RunNotFound as error:
                 waited = time.monotonic() - started
                 if waited >= self._config.wait_for_run:
@@ -150,27 +169,18 @@ class ActorWorker:
                 if not told:
                     _log.info("run %r is not there yet; waiting for it", self._run_name)
                     told = True
-                await anyio.sleep(0.2)
-            else:
-                if info.state != "finished":
-                    return info
-                _log.info("run %r is complete; nothing to do", self._run_name)
-                return None
-        return None
+                await anyio.sleep(_LOOK_INTERVAL)
 
-    async def _serve(self, broker: Broker, info: RunInfo) -> bool:
-        """Work as long as the server is there; return True when this actor should leave."""
+    async def _serve(self, broker: Broker, info: RunInfo) -> None:
+        """Work for the run until it is complete; close and say goodbye whatever ends it."""
+        self._served, self._away_since = True, None
         host = RolloutHost(info.spec, self.actor_id)
         try:
             await self._prepare(broker, host)
-            with anyio.CancelScope() as self._scope:
-                if self._stopping:
-                    return True
-                async with self._beating():
-                    await self._work(broker, host)
-            return True
+            async with self._beating():
+                await self._work(broker, host)
         finally:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(self._config.drain_timeout):
+            with anyio.move_on_after(self._config.drain_timeout, shield=True):
                 await host.close()
                 await self._say_goodbye(broker)
 
@@ -326,5 +336,5 @@ class ActorWorker:
             if self._unsent is not None:
                 await self._push(broker, self._unsent)
             await broker.presence.leave(self.actor_id)
-        except BrokerUnavailable:
-            _log.info("left without a word: the server is away")
+        except BrokerError as error:
+            _log.info("left without a word: %s", error)

@@ -1,0 +1,136 @@
+"""The worker survives its server and its run: outages, flushes, early and late stops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from asyncrl.actor import ActorWorker, WorkerConfig
+from asyncrl.algorithms import PPO
+from asyncrl.broker import BrokerConfig, connect
+from asyncrl.broker.embedded import EmbeddedServer
+from asyncrl.errors import BrokerUnavailable, EnvironmentFailure, RunStateLost, WaitTimeout
+from asyncrl.learner import OnPolicyLearner
+from asyncrl.metrics import Event, Progress
+from asyncrl.proxy import ActorProxy, ProxyConfig
+
+SMALL = PPO(rollout_steps=8, epochs=1, hidden=(4,), value_hidden=(4,))
+QUICK = BrokerConfig(block_seconds=0.2, outage_timeout=20.0, blob_ttl=60.0)
+HASTY = BrokerConfig(block_seconds=0.2, outage_timeout=0.2)
+WORKER = WorkerConfig(heartbeat_interval=0.1, wait_for_run=20.0)
+WATCHFUL = ProxyConfig(dead_after=5.0, monitor_interval=0.1, poll_interval=0.1, actor_timeout=20.0)
+
+
+class AtUpdate:
+    """A sink that sets an event at the n-th update, and another at the m-th."""
+
+    def __init__(self, *updates: int) -> None:
+        self.reached = {number: anyio.Event() for number in updates}
+
+    def write(self, event: Event) -> None:
+        if isinstance(event, Progress) and event.updates in self.reached:
+            self.reached[event.updates].set()
+
+    def close(self) -> None: ...
+
+
+async def test_a_restarted_server_interrupts_nobody_for_good(run_name: str, tmp_path: Path):
+    """With its data on disk a server that is killed and restarted costs no job and no result."""
+    sink = AtUpdate(3)
+    server = EmbeddedServer(appendonly=True, data_dir=tmp_path / "data")
+    async with server, connect(server.url, run=run_name, config=QUICK) as broker:
+        async with anyio.create_task_group() as tasks:
+            # The worker's own patience ends at once, so that it has to reconnect from scratch.
+            tasks.start_soon(ActorWorker(server.url, run_name, WORKER, HASTY).run)
+
+            async def crash() -> None:
+                await sink.reached[3].wait()
+                server.kill()
+                await server.restart()
+
+            tasks.start_soon(crash)
+            proxy = ActorProxy(
+                broker,
+                "asyncrl.testing.envs:SlowCounter",
+                envs=2,
+                kwargs={"seconds": 0.001},
+                config=WATCHFUL,
+            )
+            result = await OnPolicyLearner(SMALL, proxy, total_steps=640, sinks=(sink,)).run()
+        ledger = await broker.ledger()
+    assert result.env_steps == 640
+    assert ledger.balanced, ledger.explain()
+    assert ledger.env_steps_accepted == 640
+
+
+async def test_a_flushed_server_is_a_run_made_anew_to_its_actors(run_name: str, tmp_path: Path):
+    """The learner says that its run is gone; started again it finds its actors waiting."""
+    from asyncrl.testing.inspection import Inspector
+
+    sink = AtUpdate(3)
+    async with EmbeddedServer() as server, anyio.create_task_group() as tasks:
+        tasks.start_soon(ActorWorker(server.url, run_name, WORKER, QUICK).run)
+        async with connect(server.url, run=run_name, config=QUICK) as broker:
+            proxy = ActorProxy(broker, "CartPole-v1", envs=2, config=WATCHFUL)
+            endless = OnPolicyLearner(
+                SMALL, proxy, total_steps=10**9, sinks=(sink,), folder=tmp_path
+            )
+
+            async def flush() -> None:
+                await sink.reached[3].wait()
+                with Inspector(server.socket_path, server.password) as inspector:
+                    inspector.delete(inspector.keys())
+
+            tasks.start_soon(flush)
+            with pytest.raises(RunStateLost, match="start the learner again"):
+                await endless.run()
+        async with connect(server.url, run=run_name, config=QUICK) as broker:
+            proxy = ActorProxy(broker, "CartPole-v1", envs=2, config=WATCHFUL)
+            done = await OnPolicyLearner(SMALL, proxy, total_steps=2_000, folder=tmp_path).run()
+    assert done.env_steps >= 2_000
+
+
+async def test_stop_before_anything_is_there_ends_at_once(redis_url: str, run_name: str):
+    worker = ActorWorker(redis_url, run_name, WorkerConfig(wait_for_run=600.0), QUICK)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(worker.run)
+            await anyio.wait_all_tasks_blocked()
+            worker.stop()
+
+
+async def test_a_run_that_never_comes_is_said_by_name(redis_url: str, run_name: str):
+    worker = ActorWorker(redis_url, run_name, WorkerConfig(wait_for_run=0.1), QUICK)
+    with pytest.raises(WaitTimeout, match=f"run '{run_name}' to appear.*start its learner"):
+        await worker.run()
+
+
+async def test_a_server_that_was_never_there_is_said_at_once():
+    with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1"):
+        await ActorWorker("redis://127.0.0.1:1/0", "r", WORKER, HASTY).run()
+
+
+async def test_an_environment_that_cannot_be_made_here_is_reported_to_the_learner(
+    redis_url: str, run_name: str
+):
+    """FIELD-CASES 4: the learner's machine could make it, this one cannot."""
+    from asyncrl.data import EnvSpec, PolicySpec, RunSpec, SpaceSpec
+
+    shape = PolicySpec(
+        observation=SpaceSpec(kind="box", shape=(1,)),
+        action=SpaceSpec(kind="discrete", dtype="int64", n=2),
+        head="categorical",
+    )
+    spec = RunSpec(
+        env=EnvSpec(env="asyncrl.testing.envs:RaisesWhenMade"), policies={"policy": shape}
+    )
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        await broker.create_run(spec, "test")
+        with pytest.raises(EnvironmentFailure, match="no licence"):
+            await ActorWorker(redis_url, run_name, WORKER, QUICK, actor_id="here").run()
+        (failure,) = [e for e in await broker.events.tail() if e.kind == "failure"]
+    assert failure.report is not None
+    assert "the simulator has no licence" in failure.report.traceback
+    assert failure.actor_id == "here"
