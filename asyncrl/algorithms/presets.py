@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from asyncrl.algorithms.dqn import DQN
 from asyncrl.algorithms.ppo import PPO
 
 
@@ -25,10 +26,29 @@ class Preset:
     """Options of the learner, by name: ``{"jobs_per_round": 2, "eval_interval": 2500}``."""
 
 
-DEFAULTS: Mapping[str, Preset] = {"ppo": Preset(algorithm=PPO())}
+DEFAULTS: Mapping[str, Preset] = {"ppo": Preset(algorithm=PPO()), "dqn": Preset(algorithm=DQN())}
 """Algorithm -> what it starts from in an environment that has no preset."""
 
-PRESETS: Mapping[tuple[str, str], Preset] = {}
+PRESETS: Mapping[tuple[str, str], Preset] = {
+    ("ppo", "CartPole-v1"): Preset(
+        algorithm=PPO(
+            rollout_steps=64, learning_rate="linear:0.002:0", gamma=0.98, lam=0.95, epochs=20
+        ),
+        learner={"jobs_per_round": 2},
+    ),
+    ("dqn", "CartPole-v1"): Preset(
+        algorithm=DQN(
+            rollout_steps=16,
+            learning_rate="linear:0.002:0",
+            gamma=0.98,
+            hidden=(64, 64),
+            samples_per_insert=32,
+            target_update_interval=128,
+            epsilon="linear:1.0:0.04:0.16",
+        ),
+        learner={"total_steps": 75_000},
+    ),
+}
 """(algorithm, environment id) -> preset."""
 
 
