@@ -24,6 +24,9 @@ SpaceKind = Literal["box", "discrete"]
 HeadKind = Literal["categorical", "gaussian", "q_values"]
 Activation = Literal["tanh", "relu"]
 
+MAX_SPACE_DIMS = 6
+"""Dimensions of a space's elements; a batch has two more, [T, B, ...]."""
+
 _NUMBERS = {
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
     *("float16", "float32", "float64", "longdouble", "float96", "float128"),
@@ -73,6 +76,8 @@ class SpaceSpec:
         return "" if self.shape == () else f"shape={self.shape}, but a discrete space has none"
 
     def _box_problem(self) -> str:
+        if len(self.shape) > MAX_SPACE_DIMS:  # before its product: hostile ones take minutes
+            return f"the shape has {len(self.shape)} dimensions, at most {MAX_SPACE_DIMS} can be"
         if any(width < 0 for width in self.shape):
             return f"shape={self.shape} has a negative width"
         if self.dtype not in _NUMBERS:

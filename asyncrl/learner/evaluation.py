@@ -22,17 +22,21 @@ class Evaluator:
 
     def due(self, counters: Counters) -> bool:
         """Whether one should be handed out now. None is while the one before is still out."""
+        at = max(counters.next_evaluation, self._interval)
         return bool(
-            self._interval
-            and not self._steps_at
-            and counters.updates
-            and counters.env_steps >= counters.next_evaluation
+            self._interval and not self._steps_at and counters.updates and counters.env_steps >= at
+        )
+
+    def missing(self, counters: Counters) -> bool:
+        """Whether the weights of now, the last ones of the run, were never evaluated."""
+        return bool(self._interval and counters.updates) and (
+            counters.evaluated_at < counters.env_steps
         )
 
     def handed_out(self, job_id: str, counters: Counters) -> None:
         """Note that `job_id` evaluates the weights of now; the next is due an interval later."""
-        self._steps_at[job_id] = counters.env_steps
-        counters.next_evaluation = counters.env_steps + self._interval
+        self._steps_at[job_id] = counters.evaluated_at = counters.env_steps
+        counters.next_evaluation = (counters.env_steps // self._interval + 1) * self._interval
 
     def given_up(self, job_id: str) -> None:
         """Note that `job_id` will have no result."""

@@ -140,7 +140,7 @@ class OffPolicyLearner(Learner[Transitions]):
                 await session.evaluate_if_due()
                 await session.checkpoint_if_due()
         await work.call_back()
-        await session.await_evaluations()
+        await session.finish_evaluations()
 
     async def _train_concurrently(self, work: _Work, session: Session[Transitions]) -> None:
         async with anyio.create_task_group() as tasks:

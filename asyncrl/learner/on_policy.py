@@ -110,7 +110,7 @@ class OnPolicyLearner(Learner[Batches]):
             await self._update(session, gathered.deliveries)
             await session.checkpoint_if_due()
         await rounds.abandon()
-        await session.await_evaluations()
+        await session.finish_evaluations()
 
     async def _issue(self, session: Session[Batches], rounds: Rounds) -> None:
         session.state.counters.rounds += 1

@@ -221,15 +221,24 @@ class Session(Generic[DataT]):
     async def evaluate_if_due(self) -> None:
         """Hand out an evaluation of the newest weights when one is due."""
         if self.evaluator.due(self.state.counters):
-            job = self._job(JobKind.EVAL, JobUnit.EPISODES, self.config.eval_episodes)
-            self.evaluator.handed_out(job.job_id, self.state.counters)
-            await self.collection.submit(job)
+            await self._evaluate()
 
-    async def await_evaluations(self) -> None:
-        """Wait for the evaluations that are still out, so that the last one counts."""
+    async def finish_evaluations(self) -> None:
+        """Wait for evaluations that are out, then for one of the last weights of the run."""
         with anyio.move_on_after(EVALUATION_DEADLINE):
-            while self.evaluator.outstanding:
-                self.elsewhere(await self.collection.receive())
+            await self._await_evaluations()
+            if self.outcome() != "target" and self.evaluator.missing(self.state.counters):
+                await self._evaluate()
+                await self._await_evaluations()
+
+    async def _evaluate(self) -> None:
+        job = self._job(JobKind.EVAL, JobUnit.EPISODES, self.config.eval_episodes)
+        self.evaluator.handed_out(job.job_id, self.state.counters)
+        await self.collection.submit(job)
+
+    async def _await_evaluations(self) -> None:
+        while self.evaluator.outstanding:
+            self.elsewhere(await self.collection.receive())
 
     # -- stopping and reporting ------------------------------------------------------------------
 

@@ -32,6 +32,8 @@ class Counters:
     """Seconds trained in earlier generations."""
     next_evaluation: int = 0
     """Environment steps at which the next evaluation is due."""
+    evaluated_at: int = 0
+    """Environment steps at which the newest evaluation was handed out."""
     eval_return: float | None = None
     """Mean return of the newest evaluation."""
 

@@ -19,7 +19,7 @@ ALIGNMENT = 16
 """The numbers of every array begin at a multiple of this many bytes."""
 
 MAX_DIMS = 8
-"""Dimensions of one array."""
+"""Dimensions of one array: those of a space's elements, and [T, B]."""
 
 _NAMES = [
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),

@@ -85,16 +85,19 @@ def decode_weights(data: bytes, limits: WireLimits = WEIGHT_LIMITS) -> WeightSet
 
 
 def encode_failure(report: FailureReport) -> bytes:
-    """Return `report` as bytes, its texts cut to what fits."""
+    """Return `report` as bytes, its texts cut to what fits and characters escaped that cannot travel.
+
+    A report must never be lost to its own words: file names in a traceback may be undecodable.
+    """
     return pack(
         Kind.FAILURE,
         {
             "actor_id": report.actor_id,
             "job_id": report.job_id,
             "attempt": report.attempt,
-            "where": report.where[:_LONG_TEXT],
-            "cause": report.cause[:_LONG_TEXT],
-            "traceback": report.traceback[-_LONG_TEXT:],
+            "where": _escaped(report.where)[:_LONG_TEXT],
+            "cause": _escaped(report.cause)[:_LONG_TEXT],
+            "traceback": _escaped(report.traceback)[-_LONG_TEXT:],
             "seed": report.seed,
         },
     )
@@ -123,6 +126,12 @@ def decode_tree(data: bytes, limits: WireLimits = CHECKPOINT_LIMITS) -> dict[str
 
 
 _LONG_TEXT = 64 * 1024
+"""Characters of a failure's texts that travel."""
+
+
+def _escaped(text: str) -> str:
+    """Return `text` with its lone surrogates, which UTF-8 does not have, written out."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 # -- jobs ----------------------------------------------------------------------------------------

@@ -173,9 +173,9 @@ async def test_evaluations_come_at_their_interval_with_their_weights():
     recorder = Recorder()
     await learner(1_000, eval_interval=256, eval_episodes=5, sinks=(recorder,)).run()
     evaluations: list[Evaluation] = recorder.of(Evaluation)
-    assert [e.env_steps for e in evaluations] == [128, 384, 640, 896]
+    assert [e.env_steps for e in evaluations] == [256, 512, 768, 1024]  # and the last weights
     assert all(e.episodes == 5 for e in evaluations)
-    assert [e.policy_version for e in evaluations] == [2, 4, 6, 8]
+    assert [e.policy_version for e in evaluations] == [3, 5, 7, 9]
 
 
 async def test_an_evaluation_can_be_the_target():
