@@ -90,7 +90,7 @@ class Fields:
         """Return an array, of `dtype` if one is asked for."""
         value = self._typed(name, np.ndarray)
         if dtype is not None and value.dtype != dtype:
-            raise self._wrong(name, f"one of {np.dtype(dtype).name}", value)
+            raise self._wrong(name, f"an array of {np.dtype(dtype).name}", value)
         return value
 
     def sizes(self, name: str) -> tuple[int, ...]:

@@ -85,9 +85,9 @@ def decode_weights(data: bytes, limits: WireLimits = WEIGHT_LIMITS) -> WeightSet
 
 
 def encode_failure(report: FailureReport) -> bytes:
-    """Return `report` as bytes, its texts cut to what fits and characters escaped that cannot travel.
+    """Return `report` as bytes: its texts cut to what fits, lone surrogates escaped.
 
-    A report must never be lost to its own words: file names in a traceback may be undecodable.
+    A report is never lost to its own words: file names in a traceback may be undecodable.
     """
     return pack(
         Kind.FAILURE,
