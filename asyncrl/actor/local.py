@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -53,7 +53,7 @@ class Actor:
         return self._env
 
     @asynccontextmanager
-    async def open(self, spec: RunSpec, sink: Sink) -> AsyncIterator[LocalCollection]:
+    async def open(self, spec: RunSpec, sink: Sink) -> AsyncGenerator[LocalCollection]:
         """Make the environments and collect for the run until the context ends."""
         del sink  # failures of the local environments are raised, nothing else happens here
         host = RolloutHost(spec, LOCAL_ACTOR)

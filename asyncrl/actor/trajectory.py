@@ -6,7 +6,7 @@ import inspect
 from collections import defaultdict
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -137,7 +137,7 @@ class Trajectory:
     def metrics(self) -> Mapping[str, float]:
         """Return the scenario's own numbers of the episode: the environment's `metrics`."""
         found = getattr(getattr(self.env, "unwrapped", self.env), "metrics", None)
-        return dict(found) if isinstance(found, Mapping) else {}
+        return dict(cast("Mapping[str, float]", found)) if isinstance(found, Mapping) else {}
 
     def batch(self, agent: str) -> TrajectoryBatch:
         """Return the recorded decisions of `agent` as a batch of shape [T, 1, ...].

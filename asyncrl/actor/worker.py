@@ -9,7 +9,7 @@ import secrets
 import socket
 import time
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -201,7 +201,7 @@ class ActorWorker:
             raise
 
     @asynccontextmanager
-    async def _beating(self) -> AsyncIterator[None]:
+    async def _beating(self) -> AsyncGenerator[None]:
         loop_token = anyio.lowlevel.current_token()
 
         def drain() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -46,10 +46,8 @@ class Updater(Protocol[Data_contra]):
 class Algorithm(Protocol[Data_contra]):
     """The frozen half of an algorithm: its settings, and how to build the rest from them."""
 
-    @property
-    def on_policy(self) -> bool:
-        """Whether an update may use only what (nearly) the newest policy collected."""
-        ...
+    on_policy: ClassVar[bool]
+    """Whether an update may use only what (nearly) the newest policy collected."""
 
     def policy_spec(self, observation: SpaceSpec, action: SpaceSpec) -> PolicySpec:
         """Return the acting network for these spaces.

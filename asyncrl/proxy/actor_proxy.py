@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -81,7 +81,7 @@ class ActorProxy:
         return self._env
 
     @asynccontextmanager
-    async def open(self, spec: RunSpec, sink: Sink) -> AsyncIterator[RemoteCollection]:
+    async def open(self, spec: RunSpec, sink: Sink) -> AsyncGenerator[RemoteCollection]:
         """Create the run, or take it over, and watch over its actors until the context ends.
 
         Raises:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -64,8 +63,8 @@ def agent_spaces(spec: EnvSpec) -> dict[str, AgentSpaces]:
     if spec.trajectory is None:
         description = describe(spec)
         return {DEFAULT_AGENT: (description.observation, description.action)}
-    trajectory_type = load_object(spec.trajectory, "trajectory")
-    if not inspect.isclass(trajectory_type) or not hasattr(trajectory_type, "spaces"):
+    trajectory_type: Any = load_object(spec.trajectory, "trajectory")
+    if not callable(getattr(trajectory_type, "spaces", None)):
         raise ConfigError(
             "trajectory", spec.trajectory, "not a Trajectory class", "name a subclass of Trajectory"
         )

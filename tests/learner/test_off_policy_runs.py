@@ -160,12 +160,14 @@ async def test_over_remote_actors_collection_and_updates_go_on_together(
                 folder=tmp_path,
                 sinks=(recorder,),
             )
-            result = await run.run()
+            await run.run()
         ledger = await broker.ledger()
-    assert result.env_steps >= 2_000
+    steps = recorder.of(Progress)[-1].env_steps
+    assert steps >= 2_000
     assert ledger.balanced, ledger.explain()
     assert ledger.waiting == 0
-    assert newest(tmp_path)["replays"]["policy"]["inserted"] == result.env_steps
-    assert ledger.trained * 32 == result.env_steps
+    assert newest(tmp_path)["replays"]["policy"]["inserted"] == ledger.trained * 32 >= steps
+    unused = ledger.dropped.get("superseded", 0)  # came when the run was over
+    assert ledger.env_steps_accepted == (ledger.trained + unused) * 32
     assert len(recorder.of(Evaluation)) >= 3
     assert max(p.policy_version for p in recorder.of(Progress)) > 10
