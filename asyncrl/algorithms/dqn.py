@@ -65,20 +65,16 @@ class DQN:
     """Adam's epsilon."""
 
     def __post_init__(self) -> None:
-        rate = as_schedule(self.learning_rate, "learning_rate")(0.0)
-        self._check(
-            "learning_rate", isinstance(rate, int | float) and rate >= 0, "one number from 0 up"
-        )
-        for progress in (0.0, 1.0):
-            epsilon = as_schedule(self.epsilon, "epsilon")(progress)
-            self._check(
-                "epsilon",
-                isinstance(epsilon, int | float) and 0.0 <= epsilon <= 1.0,
-                "a probability in [0, 1]",
-            )
+        self._check_schedule("learning_rate", math.inf, "one number from 0 up")
+        self._check_schedule("epsilon", 1.0, "a probability in [0, 1]")
         counts = "rollout_steps buffer_size batch_size learning_starts target_update_interval"
         for name in counts.split():
             self._check(name, getattr(self, name) >= 1, "1 or more")
+        self._check(
+            "buffer_size",
+            self.buffer_size >= self.learning_starts,
+            f"at least learning_starts, {self.learning_starts}, so that learning starts",
+        )
         self._check("gamma", 0.0 <= self.gamma <= 1.0, "a number in [0, 1]")
         self._check("tau", 0.0 < self.tau <= 1.0, "more than 0, up to 1")
         self._check("samples_per_insert", self.samples_per_insert > 0.0, "more than 0")
@@ -90,6 +86,12 @@ class DQN:
     def _check(self, name: str, sound: bool, expected: str) -> None:
         if not sound:
             raise ConfigError(name, getattr(self, name), "out of range", f"give {expected}")
+
+    def _check_schedule(self, name: str, most: float, expected: str) -> None:
+        schedule = as_schedule(getattr(self, name), name)
+        points = [schedule(percent / 100) for percent in range(101)]
+        sound = all(isinstance(point, float) and 0.0 <= point <= most for point in points)
+        self._check(name, sound, expected)
 
     def exploration(self, progress: float) -> Mapping[str, float]:
         """Return ``{"epsilon": e}``: the probability of a random action at `progress`."""
