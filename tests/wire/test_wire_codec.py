@@ -11,7 +11,8 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from wire_nouns import CODECS, DTYPES, ENVELOPE, EXAMPLES, JOB, RESULT, RUN, arrays, in_order, same
+from wire_hostility import ENVELOPE
+from wire_nouns import CODECS, DTYPES, EXAMPLES, JOB, RESULT, RUN, arrays, in_order, same
 
 from asyncrl.errors import WireError
 from asyncrl.wire import (

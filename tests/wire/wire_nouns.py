@@ -1,10 +1,8 @@
-"""Nouns of every shape for the tests of the wire, messages made by hand, and what equal means."""
+"""Nouns of every shape for the tests of the wire, and what equal means."""
 
 from __future__ import annotations
 
 import dataclasses
-import struct
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -47,7 +45,6 @@ DTYPES = (
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
     *("float16", "float32", "float64", "complex64", "complex128"),
 )
-ENVELOPE = struct.Struct("<4sBBHIIQ")
 
 # -- equality ------------------------------------------------------------------------------------
 
@@ -302,20 +299,3 @@ EXAMPLES: dict[str, Any] = {
     ),
     "tree": {"rng": {"state": 2**127}, "replay": [np.arange(5), b"bytes", None, True]},
 }
-
-
-# -- messages by hand ----------------------------------------------------------------------------
-
-
-def message(kind: Kind, tree: bytes, numbers: bytes = b"", tree_size: int | None = None) -> bytes:
-    """Return a message whose envelope is in order, whatever is inside."""
-    body = tree + numbers
-    size = len(tree) if tree_size is None else tree_size
-    head = ENVELOPE.pack(b"ARL1", kind, 1, 0, zlib.crc32(body), size, len(body))
-    return head + body
-
-
-def resealed(data: bytes, body: bytes) -> bytes:
-    """Return `data` with another body, its length and checksum put right."""
-    kind, tree_size = data[4], ENVELOPE.unpack_from(data)[5]
-    return message(Kind(kind), body, tree_size=min(tree_size, len(body)))
