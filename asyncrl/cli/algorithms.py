@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from asyncrl.algorithms.presets import preset
@@ -36,5 +36,12 @@ def choose(arguments: Sequence[str]) -> Choice:
     options: RunOptions
     (options,) = peek_options([OptionGroup("run", RunOptions)], arguments)
     chosen = preset(options.algo, options.env)
-    kind = OnPolicyConfig if chosen.algorithm.on_policy else OffPolicyConfig
-    return Choice(options.algo, chosen.algorithm, kind(**chosen.learner), chosen.envs)
+    learner: OnPolicyConfig | OffPolicyConfig
+    if chosen.algorithm.on_policy:
+        learner = OnPolicyConfig(**chosen.learner)
+        # A round has work for every local actor.
+        jobs = max(learner.jobs_per_round, options.actors)
+        learner = replace(learner, jobs_per_round=jobs)
+    else:
+        learner = OffPolicyConfig(**chosen.learner)
+    return Choice(options.algo, chosen.algorithm, learner, chosen.envs)

@@ -75,7 +75,8 @@ class OnPolicyConfig(LearnerConfig):
     """Options of the on-policy learner."""
 
     jobs_per_round: int = 2
-    """Jobs whose results one update learns from together; the number of actors is a good choice."""
+    """Jobs whose results one update learns from together; at least as many as there are actors, or
+    some of them idle."""
     update_trigger: str = "100%"
     """How many of a round's jobs must finish before the update: a count, a fraction or a
     percentage. The others are cancelled."""
