@@ -162,14 +162,13 @@ class TrajectoryBatch:
             return
         place = tuple(int(i) for i in np.argwhere(~finite)[0])
         if name == "final_obs":
-            where = (
-                f"step {self.final_index[place[0], 0]}, environment {self.final_index[place[0], 1]}"
-            )
+            step, environment = self.final_index[place[0]]
+            where = f"at step {step}, environment {environment}"
         elif name == "last_obs":
             where = f"after the last step, environment {place[0]}"
         else:
-            where = f"step {place[0]}, environment {place[1]}"
-        raise self._invalid(name, f"{array[place]} at {where}")
+            where = f"at step {place[0]}, environment {place[1]}"
+        raise self._invalid(name, f"{array[place]} {where}")
 
     def _invalid(self, name: str, problem: str) -> InvalidBatchError:
         whose = f" of agent {self.agent_id!r}" if self.agent_id else ""
