@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         TrajectoryBatch,
     )
     from asyncrl.errors import (
+        ActorCrashLoop,
         AsyncRLError,
         BrokerError,
         BrokerRefused,
@@ -59,7 +60,7 @@ _NAMES_OF = {
     "asyncrl.broker.embedded": "EmbeddedServer",
     "asyncrl.data": "EnvSpec PolicySpec RolloutJob RolloutResult RunSpec SpaceSpec TrajectoryBatch",
     "asyncrl.errors": (
-        "AsyncRLError BrokerError BrokerRefused BrokerUnavailable CheckpointError "
+        "ActorCrashLoop AsyncRLError BrokerError BrokerRefused BrokerUnavailable CheckpointError "
         "ConfigError EmbeddedServerError EnvironmentFailure Fenced InvalidBatchError "
         "MissingExtraError RolloutFailed RunMismatch RunNotFound RunStateLost WaitTimeout "
         "WireError"
@@ -74,6 +75,7 @@ __all__ = [
     "DQN",
     "PPO",
     "Actor",
+    "ActorCrashLoop",
     "ActorProxy",
     "ActorWorker",
     "AgentStep",
