@@ -25,7 +25,7 @@ def surroundings() -> dict[str, Any]:
     )
     return {
         "commit": commit.stdout.strip() or "unknown",
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
         "python": platform.python_version(),
     }
 
@@ -33,3 +33,16 @@ def surroundings() -> dict[str, Any]:
 def emit(benchmark: str, **facts: Any) -> None:
     """Print one result as a JSON line."""
     print(json.dumps({"benchmark": benchmark, **facts, **surroundings()}), flush=True)
+
+
+def load() -> float:
+    """Return how many processes have wanted a core in the last minute: 0 on an idle machine."""
+    return round(os.getloadavg()[0], 2)
+
+
+def _processor() -> str:
+    """Return the model of the processor, or at least its architecture."""
+    facts = Path("/proc/cpuinfo")
+    lines = facts.read_text().splitlines() if facts.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
