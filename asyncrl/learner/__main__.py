@@ -2,7 +2,9 @@
 
 import sys
 
-from asyncrl.cli.learner import main
-
 if __name__ == "__main__":
+    try:
+        from asyncrl.cli.learner import main
+    except KeyboardInterrupt:  # while the imports were still running
+        sys.exit(130)
     sys.exit(main())

@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 import pytest
 
+from asyncrl.broker import connect
 from asyncrl.cli.learner import main
 
 pytestmark = pytest.mark.e2e
@@ -343,3 +344,31 @@ def test_help_is_quick_to_find(folder: Path):
     assert done.returncode == 0
     for option in ("--env", "--algo", "--actors", "--redis", "--run", "--learning-rate", "--seed"):
         assert option in done.stdout
+
+
+async def test_a_killed_learner_loses_and_repeats_nothing(folder: Path):
+    """FIELD-CASES 41, 43: the ledger balances to the step over kill -9 and resume."""
+    server = start([sys.executable, "-m", "asyncrl.broker"])
+    url = read_until(server, r"^redis://").strip()
+    shared = {"ASYNCRL_REDIS_URL": url}
+    command = [*LEARNER, *SMALL, "--run", "killed", "--checkpoint-seconds", "0.5"]
+    command += ["--total-steps", "60000"]
+    for _ in range(2):
+        process = start(command, **shared)
+        read_until(process, r"checkpoint at")
+        process.kill()
+        process.wait(timeout=10)
+    done = run(command, **shared)
+    assert done.returncode == 0, done.stdout + done.stderr
+    async with connect(url, run="killed") as broker:
+        info, ledger = await broker.read_run(), await broker.ledger()
+    assert info.generation == 3
+    assert ledger.balanced, ledger.explain()
+    assert ledger.waiting == 0
+    segment = 32 * 8
+    assert newest_manifest(folder, "killed")["env_steps"] == ledger.trained * segment
+    assert ledger.env_steps_accepted == ledger.trained * segment
+    steps = [record["env_steps"] for record in records(folder, "killed", "progress")]
+    assert steps[-1] - 60000 < 2 * segment
+    server.terminate()
+    server.communicate(timeout=10)
