@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from asyncrl.learner import Learner, LearnerConfig, RunResult
 
 PROGRAM = "asyncrl.learner"
+FAREWELL_TIMEOUT = 10.0
+"""Seconds that a bundled server stays for the actors of other machines after its run is over."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -139,7 +141,16 @@ async def _drive(
         ).supervise(sink)
 
     result = await run_beside(partial(learner.run, on_open), [partial(on_signals, stop), actors])
+    if plan.options.listen is not None and result.outcome != "stopped":
+        await _let_others_leave(broker)
     return result, signals
+
+
+async def _let_others_leave(broker: Broker) -> None:
+    """Give actors elsewhere the time to hear that the run is over, before their server goes."""
+    with anyio.move_on_after(FAREWELL_TIMEOUT):
+        while await broker.presence.actors():
+            await anyio.sleep(0.1)
 
 
 def _learner(

@@ -372,3 +372,20 @@ async def test_a_killed_learner_loses_and_repeats_nothing(folder: Path):
     assert steps[-1] - 60000 < 2 * segment
     server.terminate()
     server.communicate(timeout=10)
+
+
+def test_actors_elsewhere_join_a_learner_that_listens(folder: Path):
+    command = [*LEARNER, *SMALL, "--run", "open", "--actors", "0", "--listen", "0"]
+    learner = start([*command, "--total-steps", "2000"])
+    told = read_until(learner, r"others join with")
+    file = folder / "runs" / "open" / "redis.url"
+    assert "runs/open/redis.url" in told
+    assert file.stat().st_mode & 0o077 == 0
+    url = file.read_text().strip()
+    assert url not in told
+    joined = start([*ACTOR, "--run", "open"], ASYNCRL_REDIS_URL=url)
+    output, _ = learner.communicate(timeout=40)
+    assert learner.returncode == 0, output
+    joined_output, _ = joined.communicate(timeout=20)
+    assert joined.returncode == 0, joined_output
+    assert not file.exists()
