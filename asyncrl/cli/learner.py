@@ -149,7 +149,7 @@ async def _drive(
 async def _let_others_leave(broker: Broker) -> None:
     """Give actors elsewhere the time to hear that the run is over, before their server goes."""
     with anyio.move_on_after(FAREWELL_TIMEOUT):
-        while await broker.presence.actors():
+        while await broker.presence.actors():  # noqa: ASYNC110 - they are on other machines
             await anyio.sleep(0.1)
 
 
