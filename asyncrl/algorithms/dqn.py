@@ -20,6 +20,7 @@ from asyncrl.algorithms.device import resolve_device, to_tensor
 from asyncrl.algorithms.networks import MLP
 from asyncrl.algorithms.optimiser import Adam
 from asyncrl.data import PolicySpec, SpaceSpec, Transitions, derive_seed
+from asyncrl.data.params import uniform_params
 from asyncrl.data.spec import Activation
 from asyncrl.errors import ConfigError, InvalidBatchError
 from asyncrl.schedules import Schedule, as_schedule
@@ -178,9 +179,12 @@ class DQNUpdater:
         self, config: DQN, spec: PolicySpec, seed: int, device: torch.device, dtype: torch.dtype
     ) -> None:
         self.config = config
-        first = derive_seed(seed, "q")
-        self.network = MLP(spec, dtype=dtype).seeded(first).to(device)
-        self.target = MLP(spec, dtype=dtype).seeded(first).to(device).requires_grad_(False)
+        first = uniform_params(spec, derive_seed(seed, "q"))
+        self.network, self.target = MLP(spec, dtype=dtype), MLP(spec, dtype=dtype)
+        for network in (self.network, self.target):
+            network.load_params(first)
+            network.to(device)
+        self.target.requires_grad_(False)
         self.updates = 0
         """Calls of `update` so far, skipped ones included."""
         self._learning_rate = as_schedule(config.learning_rate)

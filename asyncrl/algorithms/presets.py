@@ -32,8 +32,9 @@ DEFAULTS: Mapping[str, Preset] = {"ppo": Preset(algorithm=PPO()), "dqn": Preset(
 PRESETS: Mapping[tuple[str, str], Preset] = {
     ("ppo", "CartPole-v1"): Preset(
         algorithm=PPO(
-            rollout_steps=64, learning_rate="linear:0.002:0", gamma=0.98, lam=0.95, epochs=20
+            rollout_steps=128, learning_rate="linear:0.003:0", epochs=10, entropy_coef=0.01
         ),
+        envs=4,
         learner={"jobs_per_round": 2},
     ),
     ("dqn", "CartPole-v1"): Preset(
@@ -42,8 +43,9 @@ PRESETS: Mapping[tuple[str, str], Preset] = {
             learning_rate="linear:0.002:0",
             gamma=0.98,
             hidden=(64, 64),
+            buffer_size=10_000,
             samples_per_insert=32,
-            target_update_interval=128,
+            target_update_interval=64,
             epsilon="linear:1.0:0.04:0.16",
         ),
         learner={"total_steps": 75_000},
