@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -103,13 +103,14 @@ def _plan(arguments: list[str]) -> _Plan:
 
 async def _train(plan: _Plan) -> int:
     with open_sinks(plan.folder) as sink:
-        async with _server(plan, sink) as url, connect(url, run=plan.run, config=plan.broker) as b:
-            result, signals = await _drive(plan, url, b, sink)
+        async with _server(plan, sink) as server:
+            async with connect(server.url, run=plan.run, config=plan.broker) as broker:
+                result, signals = await _drive(plan, server, broker, sink)
     return _conclude(plan, result, signals)
 
 
 async def _drive(
-    plan: _Plan, url: str, broker: Broker, sink: Sink
+    plan: _Plan, server: _Server, broker: Broker, sink: Sink
 ) -> tuple[RunResult, list[signal.Signals]]:
     """Run learner and local actors side by side until the learner is done."""
     learner = _learner(plan, broker, sink)
@@ -134,13 +135,15 @@ async def _drive(
         _warn_of_too_many_actors(plan, sink)
         await Fleet(
             count=plan.options.actors,
-            url=url,
+            url=server.url,
             run=plan.run,
             logs=plan.folder / "logs",
             log_level=plan.options.log_level,
         ).supervise(sink)
 
-    result = await run_beside(partial(learner.run, on_open), [partial(on_signals, stop), actors])
+    result = await run_beside(
+        partial(learner.run, on_open), [partial(on_signals, stop), actors, server.watch]
+    )
     if plan.options.listen is not None and result.outcome != "stopped":
         await _let_others_leave(broker)
     return result, signals
@@ -184,11 +187,18 @@ def _warn_of_too_many_actors(plan: _Plan, sink: Sink) -> None:
         sink.write(Message(level=Level.WARNING, text=text))
 
 
+@dataclass(frozen=True)
+class _Server:
+    url: str
+    watch: Callable[[], Coroutine[Any, Any, None]]
+    """Waits for ever, or until the server is known to be dead, and then raises."""
+
+
 @asynccontextmanager
-async def _server(plan: _Plan, sink: Sink) -> AsyncGenerator[str]:
-    """Give the URL of the server to use, starting the bundled one where none is named."""
+async def _server(plan: _Plan, sink: Sink) -> AsyncGenerator[_Server]:
+    """Give the server to use, starting the bundled one where none is named."""
     if plan.options.url is not None:
-        yield plan.options.url
+        yield _Server(plan.options.url, anyio.sleep_forever)
         return
     host, port = plan.options.address
     file = plan.folder / "redis.url"
@@ -202,7 +212,7 @@ async def _server(plan: _Plan, sink: Sink) -> AsyncGenerator[str]:
                     f"the URL, with its password, is in {file}"
                 )
                 sink.write(Message(level=Level.INFO, text=text))
-            yield server.url
+            yield _Server(server.url, server.watch)
     finally:
         file.unlink(missing_ok=True)
 

@@ -25,6 +25,8 @@ from asyncrl.proxy import AgentSpaces, Collector, Delivery, agent_spaces
 
 CLOSING_DEADLINE = 30.0
 """Seconds that a stopped learner may take for its last checkpoint."""
+SETTLING_PATIENCE = 5.0
+"""Seconds of these that a server which does not answer may cost."""
 UNREAD_PROGRESS = 256
 """Progress reports kept for an `async for` that lags; beyond them the training waits for it."""
 
@@ -179,7 +181,7 @@ class Learner(ABC, Generic[DataT]):
             self._scope = None
             with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_DEADLINE):
                 if session.state.counters.updates > learned or unsettled:
-                    await session.checkpoint()
+                    await session.checkpoint(patience=SETTLING_PATIENCE)
         outcome = session.outcome()
         if outcome is not None:
             await session.collection.finish()

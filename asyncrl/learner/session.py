@@ -313,8 +313,11 @@ class Session(Generic[DataT]):
         ):
             await self.checkpoint()
 
-    async def checkpoint(self) -> None:
+    async def checkpoint(self, *, patience: float | None = None) -> None:
         """Write a checkpoint, then let go of the results it covers.
+
+        Letting go may take `patience` seconds (None: as long as the broker tries); what is not let
+        go of by then is known as covered to the next generation.
 
         The receipts are part of the checkpoint: should the process die before they are settled, the
         next generation knows that they were learned from. Raises `Fenced`, with nothing written,
@@ -323,7 +326,8 @@ class Session(Generic[DataT]):
         with anyio.move_on_after(_FENCE_CHECK), suppress(BrokerUnavailable):
             await self.collection.settle((), {})
         if self.setting.store is None:
-            await self._settle()
+            with anyio.move_on_after(patience):
+                await self._settle()
             return
         started = time.monotonic()
         counters = self.state.counters
@@ -343,7 +347,8 @@ class Session(Generic[DataT]):
         saved = await self.in_thread(
             partial(self.setting.store.save, content, manifest, counters.env_steps)
         )
-        await self._settle(covered)
+        with anyio.move_on_after(patience):
+            await self._settle(covered)
         self._checkpointed = time.monotonic()
         self.setting.sink.write(
             Checkpointed(

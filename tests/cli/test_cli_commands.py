@@ -389,3 +389,25 @@ def test_actors_elsewhere_join_a_learner_that_listens(folder: Path):
     joined_output, _ = joined.communicate(timeout=20)
     assert joined.returncode == 0, joined_output
     assert not file.exists()
+
+
+def test_a_bundled_server_that_dies_is_said_at_once_and_the_run_goes_on_later(folder: Path):
+    command = [*LEARNER, *SMALL, "--run", "s"]
+    process = start([*command, "--total-steps", "1000000"])
+    read_until(process, r"updates")
+    (server,) = [
+        child
+        for child in psutil.Process(process.pid).children()
+        if "valkey" in child.name() or "redis" in child.name()
+    ]
+    server.kill()
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 1
+    last = output.strip().splitlines()
+    assert "the bundled server" in output
+    assert "Traceback" not in output
+    assert last
+    stopped_at = newest_manifest(folder, "s")["env_steps"]
+    assert run([*command, "--total-steps", str(stopped_at + 300)]).returncode == 0
+    for log in Path(os.environ["TMPDIR"]).glob("asyncrl-*-server.log"):  # kept for a look at it
+        log.unlink()
