@@ -54,6 +54,10 @@ class DQN:
     double: bool = True
     """Choose the next action by the learned network and value it by the target network, which
     overestimates less; otherwise the target network does both."""
+    huber_threshold: float = 1.0
+    """Error up to which the loss is squared, and beyond which it grows by a straight line. Where
+    returns are far from 1, give about their size: with 1, rare large errors (an episode's end)
+    weigh no more than common ones."""
     epsilon: float | str | Schedule = "linear:1.0:0.05:0.2"
     """Probability of a random action over the run, in actors that explore."""
     max_grad_norm: float | None = 10.0
@@ -79,7 +83,7 @@ class DQN:
         self._check("gamma", 0.0 <= self.gamma <= 1.0, "a number in [0, 1]")
         self._check("tau", 0.0 < self.tau <= 1.0, "more than 0, up to 1")
         self._check("samples_per_insert", self.samples_per_insert > 0.0, "more than 0")
-        for name in ("max_grad_norm", "adam_eps"):
+        for name in ("huber_threshold", "max_grad_norm", "adam_eps"):
             bound = getattr(self, name)
             self._check(name, bound is None or bound > 0.0, "more than 0")
         self._check("hidden", all(width >= 1 for width in self.hidden), "widths of 1 or more")
@@ -171,8 +175,8 @@ def next_values(target_q: Tensor, choosing_q: Tensor) -> Tensor:
 class DQNUpdater:
     """Learns action values by DQN; see `Updater` for what is promised.
 
-    The loss is Huber's with threshold 1: a squared error whose gradient is clipped to [-1, 1], as
-    in Mnih et al. 2015.
+    The loss is Huber's: half a squared error, whose gradient is clipped to [-t, t] with the
+    threshold t = `huber_threshold`, in Mnih et al. 2015 1.
     """
 
     def __init__(
@@ -231,7 +235,7 @@ class DQNUpdater:
                 next_values(target_q, choosing_q),
                 self.config.gamma,
             )
-        loss = functional.huber_loss(q, target)
+        loss = functional.huber_loss(q, target, delta=self.config.huber_threshold)
         with torch.no_grad():
             statistics = {
                 "loss": loss.detach(),

@@ -47,9 +47,13 @@ def loss_and_gradient(
         best = int(np.argmax(liked if config.double else following))
         future = 0.0 if data.terminated[i] else config.gamma * following[best]
         error = float(values[-1][data.action[i]]) - (float(data.reward[i]) + float(future))
-        loss += (0.5 * error**2 if abs(error) <= 1.0 else abs(error) - 0.5) / count
+        bent = abs(error) > config.huber_threshold
+        linear = config.huber_threshold * (abs(error) - 0.5 * config.huber_threshold)
+        loss += (linear if bent else 0.5 * error**2) / count
         back = np.zeros_like(values[-1])
-        back[data.action[i]] = np.clip(error, -1.0, 1.0) / count
+        back[data.action[i]] = (
+            np.clip(error, -config.huber_threshold, config.huber_threshold) / count
+        )
         for layer in reversed(range(len(online))):
             if layer < len(online) - 1:
                 out = values[layer + 1]

@@ -17,6 +17,7 @@ from dqn_by_hand import (
 from asyncrl.algorithms.dqn import DQN, next_values, td_target
 from asyncrl.data import Transitions
 from asyncrl.data.params import initial_params
+from asyncrl.data.spec import Activation
 
 ONLINE = [[1.0, 2.0], [3.0, 1.0], [0.0, 0.0]]
 TARGET = [[0.5, 1.0], [2.0, 4.0], [0.0, 0.0]]
@@ -54,6 +55,13 @@ def test_huber_loss_of_a_small_and_a_large_error():
     assert loss_of(both) == pytest.approx(2.5)
 
 
+def test_errors_up_to_the_threshold_are_squared_and_beyond_it_linear():
+    # Errors -1 and 5: 0.5 * 1 and 0.5 * 25 when squared; 2 * (5 - 1) = 8 beyond a threshold of 2.
+    both = steps((0, 0, 1.0, False, 1), (0, 1, -3.0, True, 1))
+    assert loss_of(both, huber_threshold=10.0) == pytest.approx((0.5 + 12.5) / 2)
+    assert loss_of(both, huber_threshold=2.0) == pytest.approx((0.5 + 8.0) / 2)
+
+
 def test_double_and_plain_differ_by_the_overestimate():
     # Plain: Q(0, 0) = 1 against 1 + 0.5 * 4 = 3; an error of 2 costs 1.5.
     step = steps((0, 0, 1.0, False, 1))
@@ -89,8 +97,12 @@ def test_metrics_by_hand():
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("double", [True, False])
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_loss_and_gradient_equal_a_second_implementation(seed: int, double: bool, activation: str):
-    config = DQN(hidden=(6, 5), double=double, activation=activation)  # pyright: ignore[reportArgumentType]
+def test_loss_and_gradient_equal_a_second_implementation(
+    seed: int, double: bool, activation: Activation
+):
+    config = DQN(
+        hidden=(6, 5), double=double, activation=activation, huber_threshold=(0.3, 1.0, 9.0)[seed]
+    )
     spec = config.policy_spec(BOX, MOVES)
     updater = config.build(spec, seed=0, dtype=torch.float64)
     online, target = initial_params(spec, seed), initial_params(spec, seed + 100)

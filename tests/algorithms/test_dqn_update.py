@@ -306,6 +306,7 @@ def test_a_policy_that_draws_its_actions_is_refused():
         ("epsilon", "linear:1:-0.1"),
         ("epsilon", "two_phase_linear:0:2:0"),
         ("epsilon", "linear:[0.1,0.2]:0"),
+        ("huber_threshold", 0.0),
         ("max_grad_norm", 0.0),
         ("hidden", (64, 0)),
         ("adam_eps", 0.0),
