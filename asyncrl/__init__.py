@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         SpaceSpec,
         TrajectoryBatch,
     )
+    from asyncrl.envs import space_spec
     from asyncrl.errors import (
         ActorCrashLoop,
         AsyncRLError,
@@ -59,6 +60,7 @@ _NAMES_OF = {
     "asyncrl.broker": "Broker BrokerConfig connect",
     "asyncrl.broker.embedded": "EmbeddedServer",
     "asyncrl.data": "EnvSpec PolicySpec RolloutJob RolloutResult RunSpec SpaceSpec TrajectoryBatch",
+    "asyncrl.envs": "space_spec",
     "asyncrl.errors": (
         "ActorCrashLoop AsyncRLError BrokerError BrokerRefused BrokerUnavailable CheckpointError "
         "ConfigError EmbeddedServerError EnvironmentFailure Fenced InvalidBatchError "
@@ -116,6 +118,7 @@ __all__ = [
     "WaitTimeout",
     "WireError",
     "connect",
+    "space_spec",
 ]
 
 

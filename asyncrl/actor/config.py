@@ -18,6 +18,8 @@ class WorkerConfig:
     """How long to wait for the run to appear on the server before giving up."""
     reconnect_timeout: float = 600.0
     """How long to go on trying when the server is away, a finished result being kept meanwhile."""
+    abandon_timeout: float = 10.0
+    """How long a rollout whose job went to another actor may go on before it counts as hung."""
     drain_timeout: float = 10.0
     """How long a leaving actor tries to push its last result and to say good-bye."""
 

@@ -40,6 +40,8 @@ class Acting:
     rng: np.random.Generator
     greedy: bool
     exploration: Mapping[str, Mapping[str, float]]
+    edges: dict[str, ObservationEdge]
+    """Agent id -> what converts its states; filled in as agents appear, kept between episodes."""
 
     def choose(
         self, states: Mapping[str, np.ndarray]
@@ -88,7 +90,7 @@ async def run_episode(
 
     Raises `EnvironmentFailure` when the environment or a callback raises, with its own traceback.
     """
-    episode = _Running(trajectory, acting.spec, seed)
+    episode = _Running(trajectory, acting, seed)
     trajectory.acting = _ActingOf(acting.spec, acting.versions)
     await episode.call("reset of the trajectory", trajectory.reset)
     obs, info = await episode.call("reset of the environment", trajectory.env.reset, seed=seed)
@@ -137,11 +139,11 @@ class _ActingOf(dict[str, tuple[str, int]]):
 class _Running:
     """Calls into the scenario, sync or async, with failures told apart from our own."""
 
-    def __init__(self, trajectory: Trajectory, spec: RunSpec, seed: int) -> None:
+    def __init__(self, trajectory: Trajectory, acting: Acting, seed: int) -> None:
         self._trajectory = trajectory
-        self._spec = spec
+        self._spec = acting.spec
         self._seed = seed
-        self._edges: dict[str, ObservationEdge] = {}
+        self._edges = acting.edges
 
     async def call(self, what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call and, if need be, await; translate exceptions into `EnvironmentFailure`."""

@@ -26,7 +26,7 @@ from asyncrl.data import (
     derive_seed,
     load_object,
 )
-from asyncrl.envs import EnvBatch, make_env, make_env_batch
+from asyncrl.envs import EnvBatch, ObservationEdge, make_env, make_env_batch
 from asyncrl.errors import ConfigError, EnvironmentFailure, InvalidBatchError
 from asyncrl.policies import make_policy
 
@@ -51,6 +51,7 @@ class RolloutHost:
         self._segments: tuple[EnvBatch, SegmentRollout] | None = None
         self._evaluation: EnvBatch | None = None
         self._scenario: Trajectory | None = None
+        self._edges: dict[str, ObservationEdge] = {}
         self._limiter = anyio.CapacityLimiter(1)
 
     @property
@@ -187,6 +188,7 @@ class RolloutHost:
             rng=acting_rng(self._spec.seed, job.job_id),
             greedy=job.kind is JobKind.EVAL,
             exploration=job.exploration,
+            edges=self._edges,
         )
         work = self._run_episodes(self._scenario, acting, job, control)
         if is_async(self._scenario):

@@ -52,6 +52,11 @@ class Actor:
         """The environments, as data."""
         return self._env
 
+    @property
+    def run(self) -> str:
+        """Name of the run, which a local actor cannot tell from others."""
+        return "run"
+
     @asynccontextmanager
     async def open(self, spec: RunSpec, sink: Sink) -> AsyncGenerator[LocalCollection]:
         """Make the environments and collect for the run until the context ends."""
@@ -70,6 +75,7 @@ class LocalCollection:
     concurrent = False
     generation = 0
     published = 0
+    capacity = None
 
     def __init__(self, host: RolloutHost) -> None:
         self._host = host

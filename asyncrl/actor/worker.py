@@ -9,7 +9,7 @@ import secrets
 import socket
 import time
 import traceback
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -74,6 +74,8 @@ class ActorWorker:
         config: Options.
         broker_config: Options of the connection.
         actor_id: Name of this actor; a fresh one by default.
+        on_hung: Called when an environment hangs so that not even a lost job ends: a thread cannot
+            be killed, so only the end of the process frees the actor. By default it is logged.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class ActorWorker:
         broker_config: BrokerConfig | None = None,
         *,
         actor_id: str | None = None,
+        on_hung: Callable[[], None] | None = None,
     ) -> None:
         self._config = config or WorkerConfig()
         self._connect = partial(connect, url, run=run, config=broker_config or BrokerConfig())
@@ -93,6 +96,7 @@ class ActorWorker:
         self._current: RolloutControl | None = None
         self._scope: anyio.CancelScope | None = None
         self._stopping = False
+        self._on_hung = on_hung
         self._served = False
         self._away_since: float | None = None
         self._unsent: _Finished | None = None
@@ -233,10 +237,26 @@ class ActorWorker:
         send, receive = anyio.create_memory_object_stream[_Finished](0)
         async with receive, anyio.create_task_group() as tasks:
             tasks.start_soon(self._push_all, broker, receive)
+            tasks.start_soon(self._watch_for_hangs)
             async with send:
                 while not self._stopping:
                     for taken in await broker.jobs.take(self.actor_id, _KINDS, count=1):
                         await self._do(broker, host, taken, send)
+
+    async def _watch_for_hangs(self) -> None:
+        """Notice a rollout that does not even end when it is told to."""
+        limit = self._config.abandon_timeout
+        told: RolloutControl | None = None
+        while True:
+            await anyio.sleep(limit / 4)
+            control = self._current
+            if control is None or control is told or control.abandoned_at is None:
+                continue
+            if time.monotonic() - control.abandoned_at >= limit:
+                told = control
+                _log.error("the environment hangs: it did not stop within %g s", limit)
+                if self._on_hung is not None:
+                    self._on_hung()
 
     async def _do(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 import time
@@ -18,6 +19,8 @@ from asyncrl.broker.config import BrokerConfig
 from asyncrl.broker.scripts import Script
 from asyncrl.broker.urls import address_of, connection_options
 from asyncrl.errors import BrokerError, BrokerRefused, BrokerUnavailable, RunStateLost
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Argument = str | bytes | int
@@ -139,6 +142,8 @@ class Client:
                 elapsed = time.monotonic() - started
                 if not passing or elapsed + delay >= self._config.outage_timeout:
                     raise self._translate(error, elapsed) from error
+                if bound == self._config.retry_min:
+                    _log.warning("%s; trying again for %g s", meaning, self._config.outage_timeout)
             await anyio.sleep(delay)
             bound = min(bound * 2, self._config.retry_max)
 

@@ -33,7 +33,7 @@ class BrokerConfig:
     own."""
     max_jobs: int = 10_000
     """Most jobs queued or running; a submit beyond it is answered FULL."""
-    max_results: int = 256
+    max_results: int = 4096
     """Most results waiting for the learner; a complete beyond it is answered FULL."""
     max_result_bytes: int = 1024 * _MIB
     """Most bytes of results waiting for the learner. One larger result is accepted when none

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -41,7 +42,12 @@ def _main(argv: Sequence[str] | None) -> int:
     configure_logging(options.log_level, sys.stderr)
     assert options.url is not None  # noqa: S101 - ActorOptions checked
     worker = ActorWorker(
-        options.url, options.run, worker_config, broker_config, actor_id=options.name
+        options.url,
+        options.run,
+        worker_config,
+        broker_config,
+        actor_id=options.name,
+        on_hung=lambda: os._exit(ExitCode.FAILED),
     )
     return anyio.run(_work, worker, options.supervised)
 

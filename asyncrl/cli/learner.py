@@ -103,9 +103,11 @@ def _plan(arguments: list[str]) -> _Plan:
 
 async def _train(plan: _Plan) -> int:
     with open_sinks(plan.folder) as sink:
-        async with _server(plan, sink) as server:
-            async with connect(server.url, run=plan.run, config=plan.broker) as broker:
-                result, signals = await _drive(plan, server, broker, sink)
+        async with (
+            _server(plan, sink) as server,
+            connect(server.url, run=plan.run, config=plan.broker) as broker,
+        ):
+            result, signals = await _drive(plan, server, broker, sink)
     return _conclude(plan, result, signals)
 
 

@@ -124,7 +124,8 @@ class ServerOptions:
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 lets other machines in, with the generated password."""
     data: str | None = None
-    """Folder in which the server keeps its data over restarts; by default it keeps none."""
+    """Folder in which the server keeps data and password over restarts; by default it keeps
+    none."""
     url_file: str | None = None
     """File (readable by its owner alone) to write the URL with its password to, besides printing
     it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
 import sys
 from collections.abc import Sequence
@@ -40,7 +41,11 @@ def _main(argv: Sequence[str] | None) -> int:
 async def _serve(options: ServerOptions) -> None:
     data = None if options.data is None else Path(options.data)
     server = EmbeddedServer(
-        tcp_port=options.port, host=options.host, appendonly=data is not None, data_dir=data
+        tcp_port=options.port,
+        host=options.host,
+        password=None if data is None else kept_password(data),
+        appendonly=data is not None,
+        data_dir=data,
     )
     async with server, anyio.create_task_group() as tasks:
 
@@ -52,6 +57,15 @@ async def _serve(options: ServerOptions) -> None:
             write_secret(Path(options.url_file), server.tcp_url)
         print(server.tcp_url, flush=True)
         await server.watch()
+
+
+def kept_password(data: Path) -> str:
+    """Return the password kept beside the data, so that a URL is good over restarts."""
+    file = data / "password"
+    if not file.exists():
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_secret(file, secrets.token_urlsafe(24))
+    return file.read_text().strip()
 
 
 def write_secret(path: Path, text: str) -> None:

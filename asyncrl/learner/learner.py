@@ -56,7 +56,7 @@ class Learner(ABC, Generic[DataT]):
         algorithm: Settings of the algorithm, such as `PPO()`.
         collector: An `Actor` or an `ActorProxy`.
         config: Options.
-        run: Name of the run.
+        run: Name of the run; the collector's by default.
         folder: Where checkpoints go, and where a run is resumed from; None for neither.
         sinks: Where events go.
         agents: Agent id -> policy id; by default all agents share one policy.
@@ -68,7 +68,7 @@ class Learner(ABC, Generic[DataT]):
         collector: Collector,
         config: LearnerConfig,
         *,
-        run: str,
+        run: str | None,
         folder: Path | str | None,
         sinks: tuple[Sink, ...],
         agents: Mapping[str, str] | None,
@@ -76,7 +76,9 @@ class Learner(ABC, Generic[DataT]):
         self._algorithm = algorithm
         self._collector = collector
         self._config = config
-        self._run_name = check_name("run", run)
+        self._run_name = check_name("run", run or collector.run)
+        self.result: RunResult | None = None
+        """How the run ended, once it has; for those who iterate instead of awaiting."""
         self._folder = None if folder is None else Path(folder)
         self._sink = Fanout(sinks)
         self._agents = agents
@@ -185,7 +187,7 @@ class Learner(ABC, Generic[DataT]):
         outcome = session.outcome()
         if outcome is not None:
             await session.collection.finish()
-        return RunResult(
+        self.result = RunResult(
             outcome=outcome or "stopped",
             progress=session.newest,
             evaluation=session.evaluation,
@@ -193,6 +195,7 @@ class Learner(ABC, Generic[DataT]):
             mean_return=session.state.window.mean_return,
             eval_return=session.state.counters.eval_return,
         )
+        return self.result
 
     def _policies(
         self, spaces: Mapping[str, AgentSpaces]

@@ -63,7 +63,7 @@ class OffPolicyLearner(Learner[Transitions]):
         algorithm: Settings of an off-policy algorithm, such as `DQN()`.
         collector: An `Actor` or an `ActorProxy`.
         config: Options; the defaults of `OffPolicyConfig` when None.
-        run: Name of the run.
+        run: Name of the run; the collector's by default.
         folder: Where checkpoints go, and where a run is resumed from; None for neither.
         sinks: Where events go.
         agents: Agent id -> policy id; by default all agents share one policy.
@@ -76,7 +76,7 @@ class OffPolicyLearner(Learner[Transitions]):
         collector: Collector,
         config: OffPolicyConfig | None = None,
         *,
-        run: str = "run",
+        run: str | None = None,
         folder: Path | str | None = None,
         sinks: tuple[Sink, ...] = (),
         agents: Mapping[str, str] | None = None,
@@ -146,7 +146,7 @@ class OffPolicyLearner(Learner[Transitions]):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(work.collect)
             while session.outcome() is None:
-                await work.wait_for_samples()
+                await work.wait_for_something_to_do()
                 await work.make_due_updates(self._options.updates_per_publish)
                 await session.evaluate_if_due()
                 await session.checkpoint_if_due()
@@ -228,10 +228,11 @@ class _Work:
 
     # -- updating --------------------------------------------------------------------------------
 
-    async def wait_for_samples(self) -> None:
-        """Wait until an update may be made, or the run is over."""
+    async def wait_for_something_to_do(self) -> None:
+        """Wait until an update may be made, a checkpoint is due or the run is over."""
+        session = self._session
         async with self._changed:
-            while self._due(1) == 0 and self._session.outcome() is None:
+            while not (self._due(1) or session.checkpoint_due or session.outcome()):
                 await self._changed.wait()
 
     async def make_due_updates(self, most: int | None = None) -> None:

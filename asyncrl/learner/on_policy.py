@@ -40,7 +40,7 @@ class OnPolicyLearner(Learner[Batches]):
         algorithm: Settings of an on-policy algorithm, such as `PPO()`.
         collector: An `Actor` or an `ActorProxy`.
         config: Options; the defaults of `OnPolicyConfig` when None.
-        run: Name of the run.
+        run: Name of the run; the collector's by default.
         folder: Where checkpoints go, and where a run is resumed from; None for neither.
         sinks: Where events go.
         agents: Agent id -> policy id; by default all agents share one policy.
@@ -53,7 +53,7 @@ class OnPolicyLearner(Learner[Batches]):
         collector: Collector,
         config: OnPolicyConfig | None = None,
         *,
-        run: str = "run",
+        run: str | None = None,
         folder: Path | str | None = None,
         sinks: tuple[Sink, ...] = (),
         agents: Mapping[str, str] | None = None,
@@ -97,6 +97,7 @@ class OnPolicyLearner(Learner[Batches]):
             session.state.counters.rounds = max(session.state.counters.rounds, number)
 
     async def _train(self, session: Session[Batches]) -> None:
+        self._check_rounds_fit(session.collection.capacity)
         rounds = Rounds(
             session.collection,
             UpdateTrigger.parse(self._options.update_trigger),
@@ -111,6 +112,18 @@ class OnPolicyLearner(Learner[Batches]):
             await session.checkpoint_if_due()
         await rounds.abandon()
         await session.finish_evaluations()
+
+    def _check_rounds_fit(self, capacity: int | None) -> None:
+        """Raise `ConfigError` when the rounds in flight could fill the server by themselves."""
+        jobs = self._options.jobs_per_round * (1 + self._options.max_lag)
+        if capacity is not None and jobs > capacity / 2:
+            raise ConfigError(
+                "jobs_per_round",
+                self._options.jobs_per_round,
+                f"with max_lag={self._options.max_lag} that is {jobs} results at once, and only "
+                f"half of max_results={capacity} may be those of rounds in flight",
+                "give fewer, longer jobs, or raise max_results",
+            )
 
     async def _issue(self, session: Session[Batches], rounds: Rounds) -> None:
         session.state.counters.rounds += 1

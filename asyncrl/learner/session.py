@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from asyncrl.data import (
     RunSpec,
     WeightSet,
 )
-from asyncrl.errors import BrokerUnavailable, ConfigError, RolloutFailed
+from asyncrl.errors import BrokerError, ConfigError, Fenced, RolloutFailed
 from asyncrl.learner.checkpoint import CheckpointStore
 from asyncrl.learner.config import LearnerConfig
 from asyncrl.learner.evaluation import Evaluator
@@ -31,6 +31,7 @@ from asyncrl.proxy import SUPERSEDED, Collection, Delivery, LostJob
 from asyncrl.wire import run_fingerprint
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 Outcome = Literal["target", "steps", "time", "stopped"]
 
 EVALUATED = "evaluated"
@@ -302,16 +303,27 @@ class Session(Generic[DataT]):
 
     # -- checkpoints -----------------------------------------------------------------------------
 
-    async def checkpoint_if_due(self) -> None:
-        """Write a checkpoint when enough time has passed or enough bytes are uncovered."""
-        age = time.monotonic() - self._checkpointed
+    @property
+    def checkpoint_due(self) -> bool:
+        """Whether it is time for a checkpoint, or there are so many results that none covers.
+
+        Results that are learned from stay on the server until a checkpoint covers them, and actors
+        must wait once there are `Collection.capacity` of them: long before that one is due.
+        """
         if self.setting.store is None:
-            await self._settle()
-        elif (
-            age >= self.config.checkpoint_seconds
-            or sum(self._uncovered.values()) >= self.config.checkpoint_bytes
-        ):
+            return bool(self._uncovered or self._dropped)
+        capacity = self.collection.capacity
+        crowded = capacity is not None and len(self._uncovered) >= capacity / 4
+        heavy = sum(self._uncovered.values()) >= self.config.checkpoint_bytes
+        old = time.monotonic() - self._checkpointed >= self.config.checkpoint_seconds
+        return crowded or heavy or old
+
+    async def checkpoint_if_due(self) -> None:
+        """Write a checkpoint when one is due; let go of what needs none at once."""
+        if self.checkpoint_due:
             await self.checkpoint()
+        elif self._dropped:
+            await self._settle(())
 
     async def checkpoint(self, *, patience: float | None = None) -> None:
         """Write a checkpoint, then let go of the results it covers.
@@ -323,8 +335,13 @@ class Session(Generic[DataT]):
         next generation knows that they were learned from. Raises `Fenced`, with nothing written,
         when a newer learner took the run over; a server that does not answer hinders nothing.
         """
-        with anyio.move_on_after(_FENCE_CHECK), suppress(BrokerUnavailable):
-            await self.collection.settle((), {})
+        with anyio.move_on_after(_FENCE_CHECK):
+            try:
+                await self.collection.settle((), {})
+            except Fenced:
+                raise
+            except BrokerError as error:
+                _log.warning("writing a checkpoint all the same: %s", error)
         if self.setting.store is None:
             with anyio.move_on_after(patience):
                 await self._settle()

@@ -73,12 +73,18 @@ class ActorProxy:
             kwargs=kwargs,
             trajectory=trajectory,
             trajectory_kwargs=trajectory_kwargs,
+            remote=True,
         )
 
     @property
     def env(self) -> EnvSpec:
         """The environments, as data."""
         return self._env
+
+    @property
+    def run(self) -> str:
+        """Name of the run."""
+        return self._broker.run
 
     @asynccontextmanager
     async def open(self, spec: RunSpec, sink: Sink) -> AsyncGenerator[RemoteCollection]:
@@ -137,6 +143,11 @@ class RemoteCollection:
     def published(self) -> int:
         """Version of the newest weight set when the run was opened; 0 for none."""
         return 0 if self._info.weights is None else self._info.weights[1]
+
+    @property
+    def capacity(self) -> int:
+        """How many results may wait on the server."""
+        return self._broker.config.max_results
 
     async def unsettled(self) -> Sequence[Delivery]:
         """Return results accepted earlier that no checkpoint covers yet, in the order accepted."""

@@ -68,6 +68,11 @@ class Collection(Protocol):
         """Version of the newest weight set on the run when it was opened; 0 for none."""
         ...
 
+    @property
+    def capacity(self) -> int | None:
+        """How many results may be accepted and not settled before actors must wait; None: any."""
+        ...
+
     async def unsettled(self) -> Sequence[Delivery]:
         """Return results accepted earlier that no checkpoint covers yet, in the order accepted."""
         ...
@@ -112,6 +117,11 @@ class Collector(Protocol):
     @property
     def env(self) -> EnvSpec:
         """The environments it collects in."""
+        ...
+
+    @property
+    def run(self) -> str:
+        """Name of the run it collects for."""
         ...
 
     def open(self, spec: RunSpec, sink: Sink) -> AbstractAsyncContextManager[Collection]:

@@ -13,11 +13,12 @@ AgentSpaces = tuple[SpaceSpec, SpaceSpec]
 """(observation, action) of one agent."""
 
 
-def import_path(thing: str | Callable[..., Any], field: str) -> str:
-    """Return ``"module:attr"`` for a class or function that another process can import by name.
+def import_path(thing: str | Callable[..., Any], field: str, *, remote: bool = False) -> str:
+    """Return ``"module:attr"`` for a class or function that can be imported by name.
 
     Text passes through. Raises `ConfigError` for lambdas, local functions and the like: they cannot
-    travel, and are never pickled.
+    travel, and are never pickled. With `remote`, what the main script defines is refused as well,
+    for the main script of an actor process is another one.
     """
     if isinstance(thing, str):
         return thing
@@ -30,6 +31,13 @@ def import_path(thing: str | Callable[..., Any], field: str) -> str:
             "only what can be imported by name can reach an actor",
             "define it at the top level of a module, or give its import path as text",
         )
+    if remote and module == "__main__":
+        raise ConfigError(
+            field,
+            name,
+            "it is defined in the main script, which actor processes do not run",
+            "move it to a module of its own and import it from there",
+        )
     return f"{module}:{name}"
 
 
@@ -40,15 +48,18 @@ def env_spec(
     kwargs: Mapping[str, Any] | None = None,
     trajectory: str | type | None = None,
     trajectory_kwargs: Mapping[str, Any] | None = None,
+    remote: bool = False,
 ) -> EnvSpec:
-    """Return the environments as data, from what `Actor` and `ActorProxy` accept."""
+    """Return the environments as data, from what `Actor` and (`remote`) `ActorProxy` accept."""
     if isinstance(env, EnvSpec):
         return env
     return EnvSpec(
-        env=import_path(env, "env"),
+        env=import_path(env, "env", remote=remote),
         num_envs=envs,
         kwargs=dict(kwargs or {}),
-        trajectory=None if trajectory is None else import_path(trajectory, "trajectory"),
+        trajectory=None
+        if trajectory is None
+        else import_path(trajectory, "trajectory", remote=remote),
         trajectory_kwargs=dict(trajectory_kwargs or {}),
     )
 

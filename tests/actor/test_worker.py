@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -13,8 +15,10 @@ from asyncrl.broker import BrokerConfig, connect
 from asyncrl.broker.embedded import EmbeddedServer
 from asyncrl.errors import BrokerUnavailable, EnvironmentFailure, RunStateLost, WaitTimeout
 from asyncrl.learner import OnPolicyLearner
+from asyncrl.learner.checkpoint import CheckpointStore
 from asyncrl.metrics import Event, Progress
 from asyncrl.proxy import ActorProxy, ProxyConfig
+from asyncrl.testing.envs import Counter
 
 SMALL = PPO(rollout_steps=8, epochs=1, hidden=(4,), value_hidden=(4,))
 QUICK = BrokerConfig(block_seconds=0.2, outage_timeout=20.0, blob_ttl=60.0)
@@ -90,6 +94,7 @@ async def test_a_flushed_server_is_a_run_made_anew_to_its_actors(run_name: str, 
             tasks.start_soon(flush)
             with pytest.raises(RunStateLost, match="start the learner again"):
                 await endless.run()
+        assert CheckpointStore(tmp_path / "checkpoints").latest() is not None
         async with connect(server.url, run=run_name, config=QUICK) as broker:
             proxy = ActorProxy(broker, "CartPole-v1", envs=2, config=WATCHFUL)
             done = await OnPolicyLearner(SMALL, proxy, total_steps=2_000, folder=tmp_path).run()
@@ -138,3 +143,36 @@ async def test_an_environment_that_cannot_be_made_here_is_reported_to_the_learne
     assert failure.report is not None
     assert "the simulator has no licence" in failure.report.traceback
     assert failure.actor_id == "here"
+
+
+RELEASE = threading.Event()
+"""Ends the hanging environments of the test below."""
+
+
+class HangsUntilReleased(Counter):
+    def step(self, action: Any) -> Any:
+        RELEASE.wait(timeout=30)
+        return super().step(action)
+
+
+async def test_a_hung_environment_is_said_when_its_job_went_to_another_actor(
+    redis_url: str, run_name: str
+):
+    """FIELD-CASES 2: the process of the actor is ended, for its thread cannot be."""
+    hung = anyio.Event()
+    RELEASE.clear()
+
+    def on_hung() -> None:
+        RELEASE.set()
+        hung.set()
+
+    impatient = WorkerConfig(heartbeat_interval=0.1, abandon_timeout=0.2)
+    quick = ProxyConfig(dead_after=5.0, stall_timeout=0.5, monitor_interval=0.1, poll_interval=0.1)
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        async with anyio.create_task_group() as tasks:
+            worker = ActorWorker(redis_url, run_name, impatient, QUICK, on_hung=on_hung)
+            tasks.start_soon(worker.run)
+            proxy = ActorProxy(broker, f"{__name__}:HangsUntilReleased", envs=1, config=quick)
+            run = OnPolicyLearner(SMALL, proxy, total_steps=16, jobs_per_round=1)
+            await run.run()
+            assert hung.is_set()

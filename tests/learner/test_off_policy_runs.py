@@ -5,6 +5,7 @@ FIELD-CASES 24, 32, 40, 41.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -171,3 +172,24 @@ async def test_over_remote_actors_collection_and_updates_go_on_together(
     assert ledger.env_steps_accepted == (ledger.trained + unused) * 32
     assert len(recorder.of(Evaluation)) >= 3
     assert max(p.policy_version for p in recorder.of(Progress)) > 10
+
+
+async def test_a_long_wait_for_the_first_update_calls_for_checkpoints(
+    redis_url: str, run_name: str, tmp_path: Path
+):
+    """While the replay fills, results pile up that only a checkpoint can take off the server."""
+    tight = BrokerConfig(block_seconds=0.2, outage_timeout=5.0, max_results=8)
+    late = dataclasses.replace(SMALL, learning_starts=1_000, buffer_size=2_000)
+    async with connect(redis_url, run=run_name, config=tight) as broker:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ActorWorker(redis_url, run_name, WorkerConfig(), tight).run)
+            run = OffPolicyLearner(
+                late,
+                ActorProxy(broker, "CartPole-v1", envs=4, config=WATCHFUL),
+                total_steps=1_200,
+                eval_interval=0,
+                folder=tmp_path,
+                checkpoint_seconds=3600.0,
+            )
+            result = await run.run()
+            assert result.outcome == "steps"

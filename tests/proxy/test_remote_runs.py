@@ -19,7 +19,7 @@ from asyncrl.actor import ActorWorker, WorkerConfig
 from asyncrl.algorithms import PPO
 from asyncrl.broker import Broker, BrokerConfig, connect
 from asyncrl.data import JobKind, JobUnit, RolloutJob
-from asyncrl.errors import Fenced, RolloutFailed, RunMismatch, RunNotFound, WaitTimeout
+from asyncrl.errors import ConfigError, Fenced, RolloutFailed, RunMismatch, RunNotFound, WaitTimeout
 from asyncrl.learner import OnPolicyLearner
 from asyncrl.learner.session import Session
 from asyncrl.metrics import (
@@ -376,8 +376,41 @@ async def test_results_no_checkpoint_covers_are_learned_from_by_the_next_generat
     assert ledger.env_steps_accepted == 640
 
 
-async def _do_nothing(self: Session[Any]) -> None:
+async def _do_nothing(self: Session[Any], *, patience: float | None = None) -> None:
     """Stand in for a checkpoint that the process died before."""
+
+
+async def test_more_results_than_the_server_may_hold_call_for_checkpoints(
+    redis_url: str, run_name: str, tmp_path: Path
+):
+    """Results stay until a checkpoint covers them, so one must come before actors have to wait."""
+    tight = BrokerConfig(block_seconds=0.2, outage_timeout=5.0, max_results=8)
+    async with connect(redis_url, run=run_name, config=tight) as broker:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ActorWorker(redis_url, run_name, WORKER, tight).run)
+            run = learner(broker, 1_280, folder=tmp_path, checkpoint_seconds=3600.0)
+            result = await run.run()
+            assert result.env_steps == 1_280
+        ledger = await broker.ledger()
+    assert ledger.trained == 20
+    assert ledger.balanced, ledger.explain()
+
+
+async def test_rounds_that_would_fill_the_server_are_refused_by_name(redis_url: str, run_name: str):
+    tight = BrokerConfig(block_seconds=0.2, max_results=8)
+    async with connect(redis_url, run=run_name, config=tight) as broker:
+        with pytest.raises(ConfigError, match=r"jobs_per_round=3.*raise max_results"):
+            await learner(broker, 100, jobs_per_round=3, max_lag=1).run()
+
+
+def test_what_the_main_script_defines_is_refused_with_what_to_do(run_name: str):
+    class Local:
+        __module__ = "__main__"
+        __qualname__ = "Local"
+
+    broker = Broker("unix:///nowhere", run_name, QUICK)
+    with pytest.raises(ConfigError, match=r"env='Local'.*main script"):
+        ActorProxy(broker, Local)
 
 
 async def test_an_older_learner_is_fenced_and_changes_nothing(redis_url: str, run_name: str):

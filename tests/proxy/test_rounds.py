@@ -44,6 +44,7 @@ class ScriptedCollection:
     concurrent = True
     generation = 1
     published = 0
+    capacity = None
 
     def __init__(self, outcomes: Sequence[Delivery | LostJob]) -> None:
         self.outcomes = deque(outcomes)
