@@ -26,7 +26,18 @@ from asyncrl.cli.learner import main
 
 pytestmark = pytest.mark.e2e
 
-SMALL = ["--rollout-steps", "32", "--epochs", "2", "--hidden", "8", "--value-hidden", "8"]
+SMALL = [
+    "--envs",
+    "4",
+    "--rollout-steps",
+    "32",
+    "--epochs",
+    "2",
+    "--hidden",
+    "8",
+    "--value-hidden",
+    "8",
+]
 LEARNER = [sys.executable, "-m", "asyncrl.learner"]
 ACTOR = [sys.executable, "-m", "asyncrl.actor"]
 
@@ -365,7 +376,7 @@ async def test_a_killed_learner_loses_and_repeats_nothing(folder: Path):
     assert info.generation == 3
     assert ledger.balanced, ledger.explain()
     assert ledger.waiting == 0
-    segment = 32 * 8
+    segment = 32 * 4
     assert newest_manifest(folder, "killed")["env_steps"] == ledger.trained * segment
     assert ledger.env_steps_accepted == ledger.trained * segment
     steps = [record["env_steps"] for record in records(folder, "killed", "progress")]
