@@ -181,7 +181,8 @@ class _Work:
             outcome = await self._session.collection.receive()
             new = _transitions(outcome)
             async with self._changed:
-                while new and not self._limiter.can_insert(new):
+                # Only an update that is due can make room, so only then is there a wait for one.
+                while new and self._due(1) and not self._limiter.can_insert(new):
                     await self._changed.wait()
                 self.take(outcome)
                 self._changed.notify_all()
@@ -275,14 +276,14 @@ class _Work:
 def _learn(
     state: TrainingState[Transitions], samples: list[dict[str, Transitions]], fraction: float
 ) -> dict[str, float]:
-    """Make one update a sample and return the mean of each metric."""
-    totals: dict[str, float] = {}
+    """Make one update a sample; return the mean of each metric over the updates that have it."""
+    values: dict[str, list[float]] = {}
     for sample in samples:
         for policy_id, updater in state.updaters.items():
             prefix = f"{policy_id}/" if len(state.updaters) > 1 else ""
             for name, value in updater.update(sample[policy_id], fraction).items():
-                totals[prefix + name] = totals.get(prefix + name, 0.0) + value
-    return {name: total / len(samples) for name, total in totals.items()}
+                values.setdefault(prefix + name, []).append(value)
+    return {name: sum(each) / len(each) for name, each in values.items()}
 
 
 def _transitions(outcome: Delivery | LostJob) -> int:
