@@ -92,8 +92,8 @@ def uniform_params(spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
     """Return first weights for `spec`, uniform in [-1/sqrt(inputs), 1/sqrt(inputs)], biases too.
 
     LeCun et al. 1998, Efficient BackProp, section 4.6, and what `torch.nn.Linear` does. Action
-    values start smaller than with `initial_params`, of which bootstrapping then makes less: on
-    CartPole-v1 DQN solves 10 of 10 seeds with it, and 8 to 9 with orthogonal weights.
+    values start smaller than with `initial_params`, so that there is less for bootstrapping to
+    exaggerate.
     """
     rng = np.random.default_rng(seed)
     params: dict[str, np.ndarray] = {}

@@ -380,8 +380,11 @@ class Session(Generic[DataT]):
 
     async def _settle(self, covered: Sequence[str] | None = None) -> None:
         trained = list(self._uncovered) if covered is None else covered
-        dropped, self._dropped = self._dropped, {}
+        dropped = dict(self._dropped)
         if trained or dropped:
             await self.collection.settle(trained, dropped)
+        # Only now: what could not be let go of is tried again with the next ones.
         for receipt in trained:
             del self._uncovered[receipt]
+        for receipt in dropped:
+            del self._dropped[receipt]
