@@ -6,9 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from benchmarks import cartpole, compare
+from benchmarks import cartpole, compare, learning
 
-COMMANDS = {"cartpole": cartpole, "compare": compare}
+COMMANDS = {"cartpole": cartpole, "compare": compare, "learning": learning}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -19,9 +19,8 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from asyncrl.algorithms.device import resolve_device, to_tensor
 from asyncrl.algorithms.networks import MLP
 from asyncrl.algorithms.optimiser import Adam
-from asyncrl.data import PolicySpec, SpaceSpec, Transitions, derive_seed
+from asyncrl.data import Activation, PolicySpec, SpaceSpec, Transitions, derive_seed
 from asyncrl.data.params import uniform_params
-from asyncrl.data.spec import Activation
 from asyncrl.errors import ConfigError, InvalidBatchError
 from asyncrl.schedules import Schedule, as_schedule
 

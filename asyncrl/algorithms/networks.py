@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from asyncrl.algorithms.device import to_tensor
+from asyncrl.data import PolicySpec, SpaceSpec
 from asyncrl.data.params import LOG_STD, check_params, initial_params
-from asyncrl.data.spec import PolicySpec, SpaceSpec
 
 
 def value_spec(spec: PolicySpec, hidden: tuple[int, ...]) -> PolicySpec:

@@ -23,9 +23,9 @@ from asyncrl.algorithms.losses import (
 from asyncrl.algorithms.networks import MLP, value_spec
 from asyncrl.algorithms.optimiser import Adam, generator_state, load_generator_state
 from asyncrl.algorithms.rows import Rows, prepare
+from asyncrl.data import Activation, PolicySpec, SpaceSpec
 from asyncrl.data.batch import TrajectoryBatch
 from asyncrl.data.seeds import derive_seed
-from asyncrl.data.spec import Activation, PolicySpec, SpaceSpec
 from asyncrl.errors import ConfigError
 from asyncrl.schedules import Schedule, as_schedule
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from asyncrl.data.spec import PolicySpec, SpaceSpec
+from asyncrl.data import PolicySpec, SpaceSpec
 
 Data_contra = TypeVar("Data_contra", contravariant=True)
 """What one update learns from: the trajectory batches of a round (on-policy), or a sample of

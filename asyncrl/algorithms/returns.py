@@ -1,29 +1,116 @@
-"""Returns and advantages: free functions of time-major arrays.
+"""Returns and advantages: free functions of time-major arrays, NumPy's and torch's alike.
 
 All take the same arrays. Step t of column b earned `reward[t, b]`; `next_value[t, b]` estimates its
 true successor: the final observation where the episode ended there, never the first of the next
 one. A `terminated` step has no future. A `truncated` one bootstraps from `next_value`, but nothing
 of the next episode reaches it; where both are true it counts as terminated. The last row bootstraps
-too. Lists are accepted, inputs never change, and results are of the inputs' common floating type.
+too.
+
+Lists, arrays and tensors are accepted and never changed. A tensor among the numbers makes the
+result a tensor on its device, without a gradient; else it is a NumPy array. It has the common
+floating dtype of the arrays given; half precision is computed in float32.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike
+from asyncrl.algorithms.returns_arrays import (
+    A,
+    Flags,
+    Steps,
+    check_fractions,
+    check_steps,
+    discounted_sum,
+    discounted_window,
+    rollout,
+)
 
-from asyncrl.errors import ConfigError
+
+def cumulative_rewards(
+    reward: Steps[A],
+    terminated: Flags,
+    truncated: Flags,
+    gamma: float,
+    k: int | None = None,
+) -> A:
+    """Return discounted sums of the next `k` rewards, or of all with None, [T, ...] like `reward`.
+
+    Sutton and Barto 2018, equation 3.8. Fewer are summed where the episode or the data end earlier,
+    and nothing stands for what would have followed: unbiased only where episodes terminate.
+
+    Raises:
+        ConfigError: Shapes differ, `gamma` is not in [0, 1], or `k` is below 1.
+    """
+    check_fractions(gamma=gamma)
+    check_steps("k", k)
+    steps = rollout(terminated, truncated, reward=reward)
+    term, weight = steps["reward"], gamma * steps.carry
+    if k is None or k >= len(term):
+        return steps.result(discounted_sum(term, weight))
+    return steps.result(discounted_window(term, weight, term, k))
+
+
+def n_step_returns(
+    reward: Steps[A],
+    next_value: Steps[A],
+    terminated: Flags,
+    truncated: Flags,
+    gamma: float,
+    n: int,
+) -> A:
+    """Return n-step returns, [T, ...] like `reward`; some call them k-step.
+
+    Sutton and Barto 2018, equation 7.1: the discounted sum of n rewards, plus the discounted value
+    of the state after them. Fewer rewards are summed where the episode or the data end earlier; the
+    value is then that of the state reached there.
+
+    Raises:
+        ConfigError: Shapes differ, `gamma` is not in [0, 1], or `n` is below 1.
+    """
+    check_steps("n", n)
+    return lambda_returns(reward, next_value, terminated, truncated, gamma, 1.0, n)
+
+
+def lambda_returns(  # noqa: PLR0917  (the arguments of the formula, in its order)
+    reward: Steps[A],
+    next_value: Steps[A],
+    terminated: Flags,
+    truncated: Flags,
+    gamma: float,
+    lam: float,
+    k: int | None = None,
+) -> A:
+    """Return lambda-returns, [T, ...] like `reward`; with `lam` 1 they are the full returns.
+
+    Sutton and Barto 2018, equation 12.20:
+    G_t = r_t + gamma ((1 - lam) V(s_t+1) + lam G_t+1), where the value of a terminal state is 0,
+    and G_t+1 is V(s_t+1) after a truncated step and after the last row. With a `k` no return of
+    more than k rewards takes part (equation 12.9): (1 - lam) sum over n < k of lam^(n-1) G^(n),
+    plus lam^(k-1) G^(k).
+
+    Raises:
+        ConfigError: Shapes differ, `gamma` or `lam` is not in [0, 1], or `k` is below 1.
+    """
+    check_fractions(gamma=gamma, lam=lam)
+    check_steps("k", k)
+    steps = rollout(terminated, truncated, reward=reward, next_value=next_value)
+    value = steps.future(steps["next_value"])
+    mixed = steps["reward"] + gamma * (1.0 - lam * steps.carry) * value
+    weight = gamma * lam * steps.carry
+    if k is None or k >= len(mixed):
+        return steps.result(discounted_sum(mixed, weight))
+    one_step = steps["reward"] + gamma * value
+    return steps.result(discounted_window(mixed, weight, one_step, k))
 
 
 def gae(  # noqa: PLR0917  (the arguments of the formula, in its order)
-    reward: ArrayLike,
-    value: ArrayLike,
-    next_value: ArrayLike,
-    terminated: ArrayLike,
-    truncated: ArrayLike,
+    reward: Steps[A],
+    value: Steps[A],
+    next_value: Steps[A],
+    terminated: Flags,
+    truncated: Flags,
     gamma: float,
     lam: float,
-) -> np.ndarray:
+) -> A:
     """Return generalised advantage estimates, [T, ...] like `reward`.
 
     Schulman et al. 2016, https://arxiv.org/abs/1506.02438, equation 16: with
@@ -33,99 +120,7 @@ def gae(  # noqa: PLR0917  (the arguments of the formula, in its order)
     Raises:
         ConfigError: Shapes differ, or `gamma` or `lam` is not in [0, 1].
     """
-    reward_, value_ = np.asarray(reward), np.asarray(value)
-    next_value_ = np.asarray(next_value)
-    ended_ = _ends(terminated, truncated)
-    _check(gamma, lam, reward_, value_, next_value_, ended_)
-    dtype = np.result_type(reward_, value_, next_value_, np.float32)
-    discounted = np.where(np.asarray(terminated, np.bool_), 0.0, next_value_) * gamma
-    delta = (reward_ + discounted - value_).astype(dtype)
-    carry = np.where(ended_, 0.0, gamma * lam).astype(dtype)
-    advantage = np.empty(delta.shape, dtype)
-    following = np.zeros(delta.shape[1:], dtype)
-    for t in range(len(delta) - 1, -1, -1):
-        following = delta[t] + carry[t] * following
-        advantage[t] = following
-    return advantage
-
-
-def lambda_returns(
-    reward: ArrayLike,
-    next_value: ArrayLike,
-    terminated: ArrayLike,
-    truncated: ArrayLike,
-    gamma: float,
-    lam: float,
-) -> np.ndarray:
-    """Return lambda-returns, [T, ...] like `reward`; with `lam` 1 they are the full returns.
-
-    Sutton and Barto 2018, equation 12.20:
-    G_t = r_t + gamma ((1 - lam) V(s_t+1) + lam G_t+1), where the value of a terminal state is 0,
-    and G_t+1 is V(s_t+1) after a truncated step and after the last row.
-
-    Raises:
-        ConfigError: Shapes differ, or `gamma` or `lam` is not in [0, 1].
-    """
-    reward_, next_value_ = np.asarray(reward), np.asarray(next_value)
-    terminated_, ended_ = np.asarray(terminated, np.bool_), _ends(terminated, truncated)
-    _check(gamma, lam, reward_, next_value_, ended_)
-    dtype = np.result_type(reward_, next_value_, np.float32)
-    successor = np.where(terminated_, 0.0, next_value_).astype(dtype)
-    returns = np.empty(reward_.shape, dtype)
-    for t in range(len(reward_) - 1, -1, -1):
-        following = successor[t]
-        if t + 1 < len(reward_):
-            mixed = (1.0 - lam) * following + lam * returns[t + 1]
-            following = np.where(ended_[t], following, mixed)
-        returns[t] = reward_[t] + gamma * following
-    return returns
-
-
-def n_step_returns(
-    reward: ArrayLike,
-    next_value: ArrayLike,
-    terminated: ArrayLike,
-    truncated: ArrayLike,
-    gamma: float,
-    n: int,
-) -> np.ndarray:
-    """Return n-step returns, [T, ...] like `reward`.
-
-    Sutton and Barto 2018, equation 7.1: the discounted sum of n rewards, plus the discounted value
-    of the state after them. Fewer rewards are summed where the episode or the data end earlier; the
-    value is then that of the state reached there.
-
-    Raises:
-        ConfigError: Shapes differ, `gamma` is not in [0, 1], or `n` is below 1.
-    """
-    reward_, next_value_ = np.asarray(reward), np.asarray(next_value)
-    terminated_, ended_ = np.asarray(terminated, np.bool_), _ends(terminated, truncated)
-    _check(gamma, 1.0, reward_, next_value_, ended_)
-    if n < 1:
-        raise ConfigError("n", n, "a return sums at least one reward", "give 1 or more")
-    dtype = np.result_type(reward_, next_value_, np.float32)
-    one_step = (reward_ + gamma * np.where(terminated_, 0.0, next_value_)).astype(dtype)
-    returns = one_step.copy()
-    for _ in range(min(n, len(reward_)) - 1):
-        # Each pass puts one more reward before the return of the step that follows.
-        longer = reward_[:-1] + gamma * returns[1:]
-        returns[:-1] = np.where(ended_[:-1], one_step[:-1], longer)
-    return returns
-
-
-def _ends(terminated: ArrayLike, truncated: ArrayLike) -> np.ndarray:
-    return np.asarray(terminated, np.bool_) | np.asarray(truncated, np.bool_)
-
-
-def _check(gamma: float, lam: float, *arrays: np.ndarray) -> None:
-    for name, number in (("gamma", gamma), ("lam", lam)):
-        if not 0.0 <= number <= 1.0:
-            raise ConfigError(name, number, "not a discount", "give a number in [0, 1]")
-    shapes = {array.shape for array in arrays}
-    if len(shapes) > 1 or () in shapes:
-        raise ConfigError(
-            "arrays",
-            sorted(shapes),
-            "all arrays of a rollout have one shape, [T, ...]",
-            "give one entry a step",
-        )
+    check_fractions(gamma=gamma, lam=lam)
+    steps = rollout(terminated, truncated, reward=reward, value=value, next_value=next_value)
+    delta = steps["reward"] + gamma * steps.future(steps["next_value"]) - steps["value"]
+    return steps.result(discounted_sum(delta, gamma * lam * steps.carry))

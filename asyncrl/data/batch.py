@@ -10,6 +10,7 @@ import numpy as np
 from asyncrl.errors import InvalidBatchError
 
 _NO_CUTS = np.zeros((0, 2), np.int32)
+_NO_STATE = np.zeros((0, 0), np.float32)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,11 +27,11 @@ class TrajectoryBatch:
     policy_version: int
     """Version of the policy that chose every action here."""
     obs: np.ndarray
-    """[T, B, *observation shape]; uint8 stays uint8, other numbers float32, a discrete observation
-    int64."""
+    """[T, B, *stored shape], in the stored dtype of the observation space: uint8 stays uint8, other
+    numbers float32, discrete observations int64, composite ones packed bytes (`SpaceSpec`)."""
     action: np.ndarray
-    """[T, B, *action shape], raw: before any clipping. int64 for a discrete space, float32 for a
-    box."""
+    """[T, B, *stored shape], raw: before any clipping. int64 for discrete spaces, float32 for a
+    box, uint8 for multi-binary and (packed) composite ones."""
     reward: np.ndarray
     """[T, B] float32."""
     terminated: np.ndarray
@@ -49,6 +50,9 @@ class TrajectoryBatch:
     extras: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     """What the policy recorded while acting, [T, B, ...] each; ``"log_prob"`` [T, B] float32 where
     actions are drawn."""
+    initial_state: np.ndarray = field(default_factory=_NO_STATE.copy)
+    """[B, S] float32: what the policy carried from step to step, before row 0; (0, 0) where it
+    carries nothing. It is 0 at the start of an episode, so also after every end inside."""
     agent_id: str = ""
     """Whose steps these are in a multi-agent scenario."""
 
@@ -76,6 +80,7 @@ class TrajectoryBatch:
             self.reward,
             self.last_obs,
             self.final_obs,
+            self.initial_state,
             *self.extras.values(),
         )
         return (
@@ -98,7 +103,7 @@ class TrajectoryBatch:
             raise self._invalid("obs", f"shape {self.obs.shape} is not [T >= 1, B >= 1, ...]")
         lead, item = self.obs.shape[:2], self.obs.shape[2:]
         self._check_dtype("obs", self.obs, "uint8", "float32", "int64")
-        self._check_dtype("action", self.action, "int64", "float32")
+        self._check_dtype("action", self.action, "int64", "float32", "uint8")
         for name, dtype in (("reward", "float32"), ("terminated", "bool"), ("truncated", "bool")):
             array: np.ndarray = getattr(self, name)
             if array.shape != lead:
@@ -110,6 +115,7 @@ class TrajectoryBatch:
                     name, f"shape {array.shape} does not start with [T, B] = {lead}"
                 )
         self._validate_observations(item)
+        self._validate_state()
         self._validate_cuts()
         for name, array in self._floats().items():
             self._check_finite(name, array)
@@ -128,6 +134,12 @@ class TrajectoryBatch:
                 raise self._invalid(
                     name, f"dtype {array.dtype} is not that of obs, {self.obs.dtype}"
                 )
+
+    def _validate_state(self) -> None:
+        self._check_dtype("initial_state", self.initial_state, "float32")
+        shape = self.initial_state.shape
+        if len(shape) != 2 or (shape != (0, 0) and shape[0] != self.width):
+            raise self._invalid("initial_state", f"shape {shape} is not [B, S], B = {self.width}")
 
     def _validate_cuts(self) -> None:
         self._check_dtype("final_index", self.final_index, "int32")
@@ -152,6 +164,7 @@ class TrajectoryBatch:
             "action": self.action,
             "reward": self.reward,
             "last_obs": self.last_obs,
+            "initial_state": self.initial_state,
         }
         named |= {"final_obs": self.final_obs, **self.extras}
         return {name: array for name, array in named.items() if array.dtype.kind in "fc"}
@@ -164,6 +177,8 @@ class TrajectoryBatch:
         if name == "final_obs":
             step, environment = self.final_index[place[0]]
             where = f"at step {step}, environment {environment}"
+        elif name == "initial_state":
+            where = f"of environment {place[0]}"
         elif name == "last_obs":
             where = f"after the last step, environment {place[0]}"
         else:

@@ -1,32 +1,77 @@
 """The acting parameters of a policy as arrays: their layout, their checks and their first values.
 
 Actors (NumPy) and learners (torch) both load what is written down here, so that neither can drift
-from the other.
+from the other. All are float32:
+
+- ``"norm.mean"``, ``"norm.std"`` [vector size]: statistics of the flat observation, with
+  `normalize`; they are not learned by gradients.
+- ``"conv.<k>.<i>.weight"`` [out, in, kernel, kernel] and ``".bias"`` [out] of layer i over image k.
+- ``"module.<name>"``: those of a user's module.
+- ``"<i>.weight"`` [out, in] and ``"<i>.bias"`` [out] of linear layer i: the hidden ones and, after
+  them, the last.
+- ``"core.weight_ih"`` [G * H, in], ``"core.weight_hh"`` [G * H, H], ``"core.bias_ih"``,
+  ``"core.bias_hh"`` [G * H]: the recurrent core, G = 4 gates (input, forget, cell, output) for an
+  LSTM and 3 (reset, update, new) for a GRU, in PyTorch's order and convention.
+- ``"log_std"``: the free log standard deviations.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from asyncrl.data.spec import PolicySpec
+from asyncrl.data.policy import PolicySpec
 from asyncrl.errors import ConfigError
 
 LOG_STD = "log_std"
-"""Name of the free log standard deviation of a Gaussian head."""
+"""Name of the free log standard deviations."""
+NORM_MEAN, NORM_STD = "norm.mean", "norm.std"
+"""Names of the statistics of the observation."""
+
+_GATES = {"lstm": 4, "gru": 3}
+_VALUES = ("q_values", "value")
 
 
 def param_shapes(spec: PolicySpec) -> dict[str, tuple[int, ...]]:
-    """Return name -> shape of every acting parameter, in the order of the layers."""
+    """Return name -> shape of every acting parameter, in the order of the computation."""
     shapes: dict[str, tuple[int, ...]] = {}
-    for layer, (inputs, outputs) in enumerate(spec.layer_sizes()):
+    if spec.normalize:
+        shapes[NORM_MEAN] = shapes[NORM_STD] = (spec.vector_size,)
+    for name, inputs, outputs, kernel in _convolutions(spec):
+        shapes[f"{name}.weight"] = (outputs, inputs, kernel, kernel)
+        shapes[f"{name}.bias"] = (outputs,)
+    shapes |= {f"module.{name}": shape for name, shape in spec.module_params}
+    sizes = spec.layer_sizes()
+    for layer, (inputs, outputs) in enumerate(sizes):
+        if layer == len(sizes) - 1:
+            shapes |= _core_shapes(spec)
         shapes[f"{layer}.weight"] = (outputs, inputs)
         shapes[f"{layer}.bias"] = (outputs,)
-    if spec.head == "gaussian":
-        shapes[LOG_STD] = (spec.action.size,)
+    if spec.free_stds:
+        shapes[LOG_STD] = (spec.free_stds,)
     return shapes
+
+
+def _convolutions(spec: PolicySpec) -> Iterator[tuple[str, int, int, int]]:
+    """Yield (name, channels in, channels out, kernel) of every convolution."""
+    for place, image in enumerate(spec.images):
+        for number, (channels, _, layer) in enumerate(spec.conv_sizes(image)):
+            yield f"conv.{place}.{number}", channels, layer.channels, layer.kernel
+
+
+def _core_shapes(spec: PolicySpec) -> dict[str, tuple[int, ...]]:
+    if spec.core == "none":
+        return {}
+    size = spec.core_size
+    rows = _GATES[spec.core] * size
+    return {
+        "core.weight_ih": (rows, spec.torso_size),
+        "core.weight_hh": (rows, size),
+        "core.bias_ih": (rows,),
+        "core.bias_hh": (rows,),
+    }
 
 
 def check_params(spec: PolicySpec, params: Mapping[str, np.ndarray]) -> None:
@@ -71,20 +116,33 @@ def orthogonal(rng: np.random.Generator, outputs: int, inputs: int, gain: float)
 def initial_params(spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
     """Return first weights for `spec`: orthogonal with gain sqrt(2), zero biases, log-std 0.
 
-    The last layer's gain is 0.01 for a categorical or Gaussian head, so that a new policy acts
-    almost uniformly whatever it sees (Andrychowicz et al. 2021, https://arxiv.org/abs/2006.05990),
-    and 1 for action values.
+    The last layer's gain is 0.01 where actions are drawn from the outputs or made of them, so that
+    a new policy acts almost uniformly whatever it sees (Andrychowicz et al. 2021,
+    https://arxiv.org/abs/2006.05990), and 1 for values. A core's matrices have gain 1, gate
+    by gate, and an LSTM's forget gate the bias 1 (Jozefowicz et al. 2015). Parameters of a user's
+    module are not among them: they are the module's own.
     """
     rng = np.random.default_rng(seed)
-    sizes = spec.layer_sizes()
-    last = 1.0 if spec.head == "q_values" else 0.01
+    last = f"{len(spec.hidden)}.weight"
     params: dict[str, np.ndarray] = {}
-    for layer, (inputs, outputs) in enumerate(sizes):
-        gain = last if layer == len(sizes) - 1 else math.sqrt(2.0)
-        params[f"{layer}.weight"] = orthogonal(rng, outputs, inputs, gain)
-        params[f"{layer}.bias"] = np.zeros(outputs, np.float32)
-    if spec.head == "gaussian":
-        params[LOG_STD] = np.zeros(spec.action.size, np.float32)
+    for name, shape in param_shapes(spec).items():
+        if name.startswith("module."):
+            continue
+        if name == NORM_STD:
+            params[name] = np.ones(shape, np.float32)
+        elif name.startswith("core.weight"):
+            gates = [
+                orthogonal(rng, spec.core_size, shape[1], 1.0) for _ in range(_GATES[spec.core])
+            ]
+            params[name] = np.concatenate(gates)
+        elif len(shape) >= 2:
+            gain = (1.0 if spec.head in _VALUES else 0.01) if name == last else math.sqrt(2.0)
+            matrix = orthogonal(rng, shape[0], math.prod(shape[1:]), gain)
+            params[name] = matrix.reshape(shape)
+        else:
+            params[name] = np.zeros(shape, np.float32)
+    if spec.core == "lstm":
+        params["core.bias_ih"][spec.core_size : 2 * spec.core_size] = 1.0
     return params
 
 
@@ -93,15 +151,18 @@ def uniform_params(spec: PolicySpec, seed: int) -> dict[str, np.ndarray]:
 
     LeCun et al. 1998, Efficient BackProp, section 4.6, and what `torch.nn.Linear` does. Action
     values start smaller than with `initial_params`, so that there is less for bootstrapping to
-    exaggerate.
+    exaggerate. The inputs of a core are its `core_size`. Parameters of a user's module are not
+    among them.
     """
     rng = np.random.default_rng(seed)
-    params: dict[str, np.ndarray] = {}
-    for layer, (inputs, outputs) in enumerate(spec.layer_sizes()):
-        bound = 1.0 / math.sqrt(inputs)
-        weight, bias = (rng.uniform(-bound, bound, size) for size in ((outputs, inputs), outputs))
-        params[f"{layer}.weight"] = weight.astype(np.float32)
-        params[f"{layer}.bias"] = bias.astype(np.float32)
-    if spec.head == "gaussian":
-        params[LOG_STD] = np.zeros(spec.action.size, np.float32)
+    params = initial_params(spec, seed)
+    bound = 1.0
+    for name, array in params.items():
+        if name.startswith(("norm.", LOG_STD)):
+            continue
+        if array.ndim >= 2:
+            bound = 1.0 / math.sqrt(math.prod(array.shape[1:]))
+        if name.startswith("core."):
+            bound = 1.0 / math.sqrt(spec.core_size)
+        params[name] = rng.uniform(-bound, bound, array.shape).astype(np.float32)
     return params

@@ -38,6 +38,8 @@ class RolloutResult:
     episodes: EpisodeStats = field(default_factory=EpisodeStats)
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     """Environment metrics, as the scenario reports them."""
+    counters: Mapping[str, int] = field(default_factory=dict[str, int])
+    """What happened to be counted during the rollout: ``"step_timeouts"``."""
     weights_version: int = 0
     """The weight set (`WeightSet.version`) that acted."""
     seconds: float = 0.0

@@ -1,17 +1,14 @@
-"""What a run trains, as plain data that can travel: spaces, environments and policies."""
+"""What a run trains, as plain data that can travel: environments, policies, who acts with which."""
 
 from __future__ import annotations
 
 import importlib
-import itertools
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-
+from asyncrl.data.policy import PolicySpec
 from asyncrl.errors import ConfigError
 
 DEFAULT_AGENT = "agent"
@@ -20,17 +17,6 @@ DEFAULT_AGENT = "agent"
 DEFAULT_POLICY = "policy"
 """Policy id used where a run has one policy."""
 
-SpaceKind = Literal["box", "discrete"]
-HeadKind = Literal["categorical", "gaussian", "q_values"]
-Activation = Literal["tanh", "relu"]
-
-MAX_SPACE_DIMS = 6
-"""Dimensions of a space's elements; a batch has two more, [T, B, ...]."""
-
-_NUMBERS = {
-    *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
-    *("float16", "float32", "float64", "longdouble", "float96", "float128"),
-}
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -44,65 +30,6 @@ def check_name(field_name: str, value: str) -> str:
             "choose another name",
         )
     return value
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpaceSpec:
-    """An observation or action space as data (the wire's form of a Gymnasium space).
-
-    `low` and `high` are one number where all elements share it, else one number per element in C
-    order.
-    """
-
-    kind: SpaceKind
-    shape: tuple[int, ...] = ()
-    """Shape of one element; () for a discrete space."""
-    dtype: str = "float32"
-    """NumPy name of the element's dtype; "int64" for a discrete space."""
-    low: float | tuple[float, ...] = -float("inf")
-    high: float | tuple[float, ...] = float("inf")
-    n: int = 0
-    """Number of values of a discrete space, which runs from `start` to `start + n - 1`."""
-    start: int = 0
-
-    def __post_init__(self) -> None:
-        problem = self._discrete_problem() if self.kind == "discrete" else self._box_problem()
-        if problem:
-            raise ConfigError("space", self, problem, "describe the space as its environment does")
-
-    def _discrete_problem(self) -> str:
-        if self.n < 1:
-            return f"n={self.n}, but a discrete space has at least one value"
-        return "" if self.shape == () else f"shape={self.shape}, but a discrete space has none"
-
-    def _box_problem(self) -> str:
-        if len(self.shape) > MAX_SPACE_DIMS:  # before its product: hostile ones take minutes
-            return f"the shape has {len(self.shape)} dimensions, at most {MAX_SPACE_DIMS} can be"
-        if any(width < 0 for width in self.shape):
-            return f"shape={self.shape} has a negative width"
-        if self.dtype not in _NUMBERS:
-            return f"dtype={self.dtype!r} is not the name of a NumPy dtype of numbers"
-        for name, bound in (("low", self.low), ("high", self.high)):
-            if isinstance(bound, tuple) and len(bound) != self.size:
-                return f"{name} has {len(bound)} numbers, but the shape {self.shape} {self.size}"
-        low, high = np.asarray(self.low, np.float64), np.asarray(self.high, np.float64)
-        return "" if (low <= high).all() else "low is not at most high everywhere"
-
-    @property
-    def size(self) -> int:
-        """Number of scalars in one element; a discrete value counts as its one-hot vector."""
-        return self.n if self.kind == "discrete" else math.prod(self.shape)
-
-    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (low, high) of a box, each float64 of shape `shape`."""
-        return (
-            np.broadcast_to(np.asarray(self.low, np.float64).reshape(-1), (self.size,)).reshape(
-                self.shape
-            ),
-            np.broadcast_to(np.asarray(self.high, np.float64).reshape(-1), (self.size,)).reshape(
-                self.shape
-            ),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +47,13 @@ class EnvSpec:
     """Import path of the `Trajectory` subclass that holds the scenario's logic; None for the
     Gymnasium default."""
     trajectory_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    batch_limit: int = 0
+    """Async environments: most observations of one inference batch; 0 for as many as wait."""
+    batch_delay: float = 0.001
+    """Async environments: seconds the first waiting observation waits for others, at most."""
+    step_timeout: float | None = None
+    """Async environments: seconds a reset or step may take before the episode is cut off as
+    truncated; None for any."""
 
     def __post_init__(self) -> None:
         if not self.env:
@@ -133,40 +67,16 @@ class EnvSpec:
                 "an actor steps at least one environment",
                 "give 1 or more",
             )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicySpec:
-    """Shape of one policy's acting network: an MLP from the flat observation to the action head.
-
-    Parameters are float32 arrays named ``"<i>.weight"`` of shape [out, in] and ``"<i>.bias"`` of
-    shape [out] for layer i = 0, 1, .. len(hidden); a Gaussian head adds ``"log_std"`` of shape
-    [action size].
-    """
-
-    observation: SpaceSpec
-    action: SpaceSpec
-    head: HeadKind
-    """categorical: logits over a discrete space. gaussian: means over a box, with free log-std.
-    q_values: one value per discrete action, acted on epsilon-greedily."""
-    hidden: tuple[int, ...] = (64, 64)
-    activation: Activation = "tanh"
-
-    def __post_init__(self) -> None:
-        if any(width < 1 for width in self.hidden):
+        if self.batch_limit < 0:
+            raise ConfigError("batch_limit", self.batch_limit, "negative", "give 0 or more")
+        if not 0 <= self.batch_delay < float("inf"):
             raise ConfigError(
-                "hidden", self.hidden, "a layer has at least one unit", "give 1 or more for each"
+                "batch_delay", self.batch_delay, "not a duration", "give seconds, 0 or more"
             )
-
-    @property
-    def outputs(self) -> int:
-        """Width of the last layer."""
-        return self.action.size
-
-    def layer_sizes(self) -> list[tuple[int, int]]:
-        """Return (inputs, outputs) of every layer, in order."""
-        widths = [self.observation.size, *self.hidden, self.outputs]
-        return list(itertools.pairwise(widths))
+        if self.step_timeout is not None and not self.step_timeout > 0:
+            raise ConfigError(
+                "step_timeout", self.step_timeout, "not a duration", "give seconds > 0, or None"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +91,8 @@ class RunSpec:
     there is one."""
     seed: int = 0
     """In [-2**63, 2**63)."""
+    frozen: tuple[str, ...] = ()
+    """Policies that act but do not learn: actors keep the batches of their agents to themselves."""
 
     def __post_init__(self) -> None:
         if not self.policies:
@@ -197,6 +109,14 @@ class RunSpec:
                 )
         for policy in self.policies:
             check_name("policy id", policy)
+        for policy in self.frozen:
+            if policy not in self.policies:
+                raise ConfigError(
+                    "frozen",
+                    policy,
+                    "no such policy",
+                    f"use some of {', '.join(sorted(self.policies))}",
+                )
         if not -(2**63) <= self.seed < 2**63:
             raise ConfigError("seed", self.seed, "it does not fit in 64 bits", "choose a smaller")
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic
+from typing import Any, Generic, TypeAlias
 
 import anyio
 
@@ -21,12 +21,15 @@ from asyncrl.learner.config import LearnerConfig
 from asyncrl.learner.session import Outcome, Session, Setting
 from asyncrl.learner.state import DataT, TrainingState
 from asyncrl.metrics import Evaluation, Fanout, Progress, Sink
+from asyncrl.policies import Policy, make_policy
 from asyncrl.proxy import AgentSpaces, Collector, Delivery, agent_spaces
 
 CLOSING_DEADLINE = 30.0
 """Seconds that a stopped learner may take for its last checkpoint."""
 SETTLING_PATIENCE = 5.0
 """Seconds of these that a server which does not answer may cost."""
+AgentMapping: TypeAlias = Mapping[str, str] | Callable[[str], str]
+"""Agent id -> policy id."""
 UNREAD_PROGRESS = 256
 """Progress reports kept for an `async for` that lags; beyond them the training waits for it."""
 
@@ -47,6 +50,8 @@ class RunResult:
     """Mean return of the last training episodes; None when none has ended."""
     eval_return: float | None
     """Mean return of the newest evaluation; None when there was none."""
+    policies: Mapping[str, Policy]
+    """Policy id -> what was learned, ready to act; its weights are those of the last update."""
 
 
 class Learner(ABC, Generic[DataT]):
@@ -59,7 +64,8 @@ class Learner(ABC, Generic[DataT]):
         run: Name of the run; the collector's by default.
         folder: Where checkpoints go, and where a run is resumed from; None for neither.
         sinks: Where events go.
-        agents: Agent id -> policy id; by default all agents share one policy.
+        agents: Agent id -> policy id, as a mapping or a function; by default all agents share one
+            policy.
     """
 
     def __init__(
@@ -71,7 +77,7 @@ class Learner(ABC, Generic[DataT]):
         run: str | None,
         folder: Path | str | None,
         sinks: tuple[Sink, ...],
-        agents: Mapping[str, str] | None,
+        agents: AgentMapping | None,
     ) -> None:
         self._algorithm = algorithm
         self._collector = collector
@@ -194,13 +200,14 @@ class Learner(ABC, Generic[DataT]):
             env_steps=session.state.counters.env_steps,
             mean_return=session.state.window.mean_return,
             eval_return=session.state.counters.eval_return,
+            policies=_learned(session),
         )
         return self.result
 
     def _policies(
         self, spaces: Mapping[str, AgentSpaces]
     ) -> tuple[dict[str, PolicySpec], dict[str, str]]:
-        agents = dict(self._agents or dict.fromkeys(spaces, DEFAULT_POLICY))
+        agents = self._policy_of_agents(spaces)
         policies: dict[str, PolicySpec] = {}
         for agent, (observation, action) in spaces.items():
             policy_id = agents.get(agent) or agents.get("*")
@@ -217,6 +224,14 @@ class Learner(ABC, Generic[DataT]):
                     "give it a policy of its own",
                 )
         return policies, agents
+
+    def _policy_of_agents(self, spaces: Mapping[str, AgentSpaces]) -> dict[str, str]:
+        """Return the mapping as data: a function is asked for every agent of the scenario."""
+        if self._agents is None:
+            return dict.fromkeys(spaces, DEFAULT_POLICY)
+        if callable(self._agents):
+            return {agent: self._agents(agent) for agent in spaces}
+        return dict(self._agents)
 
     def _seed(self, policy_id: str) -> int:
         return derive_seed(self._config.seed, "policy", policy_id)
@@ -235,6 +250,15 @@ class Learner(ABC, Generic[DataT]):
     @abstractmethod
     async def _train(self, session: Session[DataT]) -> None:
         """Train until `session.outcome()` says why the run is over."""
+
+
+def _learned(session: Session[Any]) -> dict[str, Policy]:
+    """Return policy id -> a policy with the newest weights."""
+    policies: dict[str, Policy] = {}
+    for name, updater in session.state.updaters.items():
+        policies[name] = make_policy(session.setting.spec.policies[name])
+        policies[name].load(updater.acting_params())
+    return policies
 
 
 async def _ignore(_: Progress) -> None:

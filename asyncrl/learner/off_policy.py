@@ -13,7 +13,7 @@ from asyncrl.algorithms import Algorithm
 from asyncrl.data import JobKind, RunSpec, Transitions, derive_seed
 from asyncrl.errors import ConfigError
 from asyncrl.learner.config import OffPolicyConfig, changed
-from asyncrl.learner.learner import Learner
+from asyncrl.learner.learner import AgentMapping, Learner
 from asyncrl.learner.session import Session
 from asyncrl.learner.state import TrainingState
 from asyncrl.metrics import Sink
@@ -66,7 +66,8 @@ class OffPolicyLearner(Learner[Transitions]):
         run: Name of the run; the collector's by default.
         folder: Where checkpoints go, and where a run is resumed from; None for neither.
         sinks: Where events go.
-        agents: Agent id -> policy id; by default all agents share one policy.
+        agents: Agent id -> policy id, as a mapping or a function; by default all agents share one
+            policy.
         options: Fields of `OffPolicyConfig` that replace those of `config`.
     """
 
@@ -79,7 +80,7 @@ class OffPolicyLearner(Learner[Transitions]):
         run: str | None = None,
         folder: Path | str | None = None,
         sinks: tuple[Sink, ...] = (),
-        agents: Mapping[str, str] | None = None,
+        agents: AgentMapping | None = None,
         **options: Any,
     ) -> None:
         if algorithm.on_policy:

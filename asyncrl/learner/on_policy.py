@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,7 +11,7 @@ from asyncrl.algorithms import Algorithm
 from asyncrl.data import JobKind, RunSpec, TrajectoryBatch
 from asyncrl.errors import ConfigError
 from asyncrl.learner.config import OnPolicyConfig, changed
-from asyncrl.learner.learner import Learner
+from asyncrl.learner.learner import AgentMapping, Learner
 from asyncrl.learner.session import Session
 from asyncrl.learner.state import TrainingState
 from asyncrl.metrics import Sink
@@ -43,7 +43,8 @@ class OnPolicyLearner(Learner[Batches]):
         run: Name of the run; the collector's by default.
         folder: Where checkpoints go, and where a run is resumed from; None for neither.
         sinks: Where events go.
-        agents: Agent id -> policy id; by default all agents share one policy.
+        agents: Agent id -> policy id, as a mapping or a function; by default all agents share one
+            policy.
         options: Fields of `OnPolicyConfig` that replace those of `config`.
     """
 
@@ -56,7 +57,7 @@ class OnPolicyLearner(Learner[Batches]):
         run: str | None = None,
         folder: Path | str | None = None,
         sinks: tuple[Sink, ...] = (),
-        agents: Mapping[str, str] | None = None,
+        agents: AgentMapping | None = None,
         **options: Any,
     ) -> None:
         if not algorithm.on_policy:

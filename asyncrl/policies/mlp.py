@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from asyncrl.data import PolicySpec
 from asyncrl.data.params import LOG_STD, check_params
-from asyncrl.data.spec import PolicySpec
 from asyncrl.errors import ConfigError
 from asyncrl.policies import heads
 from asyncrl.policies.protocol import Acted, Policy

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from asyncrl.data.spec import PolicySpec
+from asyncrl.data import PolicySpec
 
 
 class Acted(NamedTuple):

@@ -26,7 +26,7 @@ from asyncrl.wire.arrays import array_numbers, describe_array, padding, view_arr
 from asyncrl.wire.limits import DEFAULT_LIMITS, WireLimits
 from asyncrl.wire.structure import ARRAY, BIG_INT, check_structure
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 """Version of everything that travels; raised with every change that older code cannot read."""
 
 _MAGIC = b"ARL1"

@@ -93,6 +93,28 @@ class Fields:
             raise self._wrong(name, f"an array of {np.dtype(dtype).name}", value)
         return value
 
+    def flag(self, name: str) -> bool:
+        """Return a truth value."""
+        return self._typed(name, bool)
+
+    def optional_number(self, name: str) -> float | None:
+        """Return a number that may be None."""
+        return None if self._get(name) is None else self.number(name)
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts as a tuple."""
+        for value in self._list(name):
+            if type(value) is not str:
+                raise self._wrong(name, "texts", value)
+        return tuple(self._list(name))
+
+    def whole_numbers(self, name: str) -> tuple[int, ...]:
+        """Return a list of whole numbers of at most 64 bits as a tuple."""
+        for value in self._list(name):
+            if type(value) is not int or not -_LARGEST <= value < _LARGEST:
+                raise self._wrong(name, "64-bit integers", value)
+        return tuple(self._list(name))
+
     def sizes(self, name: str) -> tuple[int, ...]:
         """Return a list of whole numbers, none negative and none beyond 31 bits, as a tuple."""
         values = self._list(name)
@@ -107,6 +129,15 @@ class Fields:
             return self.number(name)
         return tuple(self._float(name, each) for each in self._list(name))
 
+    def optional_interval(self, name: str) -> tuple[float, float] | None:
+        """Return two numbers as a tuple, or None."""
+        if self._get(name) is None:
+            return None
+        values = self._list(name)
+        if len(values) != 2:
+            raise self._wrong(name, "two numbers", values)
+        return self._float(name, values[0]), self._float(name, values[1])
+
     def child(self, name: str) -> Fields:
         """Return a mapping inside this one."""
         return Fields(self._get(name), self._path(name))
@@ -119,6 +150,10 @@ class Fields:
     def numbers(self) -> dict[str, float]:
         """Return this mapping, all of whose values must be numbers."""
         return self._all(self.number)
+
+    def integers(self) -> dict[str, int]:
+        """Return this mapping, all of whose values must be whole numbers."""
+        return self._all(self.integer)
 
     def texts(self) -> dict[str, str]:
         """Return this mapping, all of whose values must be text."""

@@ -55,6 +55,7 @@ def encode_result(result: RolloutResult) -> bytes:
             "returns": result.episodes.returns,
             "lengths": result.episodes.lengths,
             "metrics": {name: float(value) for name, value in result.metrics.items()},
+            "counters": dict(result.counters),
             "weights_version": result.weights_version,
             "seconds": result.seconds,
         },
@@ -191,6 +192,7 @@ _BATCH_ARRAYS = [
     "last_obs",
     "final_obs",
     "final_index",
+    "initial_state",
 ]
 
 
@@ -214,6 +216,7 @@ def _read_result(fields: Fields) -> RolloutResult:
             returns=fields.array("returns", np.float64), lengths=fields.array("lengths", np.int64)
         ),
         metrics=fields.child("metrics").numbers(),
+        counters=fields.child("counters").integers(),
         weights_version=fields.integer("weights_version"),
         seconds=fields.number("seconds"),
     )

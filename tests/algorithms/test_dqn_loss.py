@@ -15,9 +15,8 @@ from dqn_by_hand import (
 )
 
 from asyncrl.algorithms.dqn import DQN, next_values, td_target
-from asyncrl.data import Transitions
+from asyncrl.data import Activation, Transitions
 from asyncrl.data.params import initial_params
-from asyncrl.data.spec import Activation
 
 ONLINE = [[1.0, 2.0], [3.0, 1.0], [0.0, 0.0]]
 TARGET = [[0.5, 1.0], [2.0, 4.0], [0.0, 0.0]]

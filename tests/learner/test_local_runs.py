@@ -17,6 +17,7 @@ from asyncrl.errors import ConfigError, EnvironmentFailure
 from asyncrl.learner import OffPolicyLearner, OnPolicyLearner
 from asyncrl.learner.checkpoint import CheckpointStore
 from asyncrl.metrics import Checkpointed, Evaluation, Event, Progress
+from asyncrl.policies import make_policy
 
 SMALL = PPO(rollout_steps=16, epochs=2, minibatch_size=64, hidden=(8,), value_hidden=(8,))
 
@@ -122,6 +123,28 @@ def _cartpole() -> tuple[Any, Any]:
 
     spaces = describe(Actor("CartPole-v1").env)
     return spaces.observation, spaces.action
+
+
+async def test_the_result_holds_what_was_learned_ready_to_act(tmp_path: Path):
+    result = await learner(500, tmp_path).run()
+    ((name, policy),) = result.policies.items()
+    assert name == "policy"
+    updater = SMALL.build(policy.spec, seed=0)
+    updater.load_state(newest_state(tmp_path)["updaters"]["policy"])
+    again = make_policy(policy.spec)
+    again.load(updater.acting_params())
+    obs = np.random.default_rng(0).standard_normal((5, 4), np.float32)
+    ours, theirs = (
+        each.act(obs, np.random.default_rng(1), exploration={}, greedy=False)
+        for each in (policy, again)
+    )
+    assert ours.action.tolist() == theirs.action.tolist()
+    assert ours.extras["log_prob"].tolist() == theirs.extras["log_prob"].tolist()
+
+
+async def test_a_function_maps_agents_to_policies():
+    result = await learner(128, agents="of-{}".format).run()
+    assert list(result.policies) == ["of-agent"]
 
 
 async def test_a_run_that_is_done_is_not_trained_further(tmp_path: Path):

@@ -210,9 +210,9 @@ def test_weights_are_copied_when_loaded():
 
 
 def test_a_head_that_cannot_act_in_the_space_is_refused():
-    with pytest.raises(ConfigError, match=r"head='gaussian'.*box"):
+    with pytest.raises(ConfigError, match=r"head='gaussian'.*discrete"):
         make_policy(PolicySpec(observation=BOX, action=MOVES, head="gaussian"))
-    with pytest.raises(ConfigError, match=r"head='q_values'.*discrete"):
+    with pytest.raises(ConfigError, match=r"head='q_values'.*box"):
         make_policy(PolicySpec(observation=BOX, action=JOINTS, head="q_values"))
 
 

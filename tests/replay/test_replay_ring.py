@@ -266,7 +266,9 @@ def test_the_state_of_another_replay_is_refused_and_changes_nothing():
         with pytest.raises(ConfigError, match="the run was started with"):
             other.load_state(state)
         assert len(other) == 0
-        assert not any(column.any() for column in other._columns.values())
+        columns = other._columns
+        assert columns is not None
+        assert not any(column.any() for column in columns.values())
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from wire_nouns import CODECS
 
 from asyncrl.errors import WireError
 from asyncrl.wire import WireLimits, decode_result, decode_tree
-from asyncrl.wire.codec import Kind, pack, unpack
+from asyncrl.wire.codec import PROTOCOL_VERSION, Kind, pack, unpack
 
 
 def test_a_pickle_bomb_runs_nothing(tmp_path: Path):
@@ -103,7 +103,7 @@ def test_claimed_lengths_allocate_nothing():
     for tag in (b"\xdd", b"\xdf", b"\xc6", b"\xdb", b"\xc9"):
         for tree in (tag + huge, b"\x81\xa1a" + tag + huge + b"\x01", b"\x91" * 9 + tag + huge):
             refusal(lambda tree=tree: decode_result(message(Kind.RESULT, tree)), peak=2**16)
-    liar = ENVELOPE.pack(b"ARL1", Kind.RESULT, 1, 0, 0, 2**32 - 1, 2**64 - 1)
+    liar = ENVELOPE.pack(b"ARL1", Kind.RESULT, PROTOCOL_VERSION, 0, 0, 2**32 - 1, 2**64 - 1)
     refusal(lambda: decode_result(liar), peak=2**16)
 
 

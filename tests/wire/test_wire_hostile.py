@@ -15,7 +15,7 @@ from wire_nouns import CODECS, RESULTS, arrays
 
 from asyncrl.errors import InvalidBatchError, WireError
 from asyncrl.wire import decode_result, decode_tree, encode_result
-from asyncrl.wire.codec import pack, unpack
+from asyncrl.wire.codec import PROTOCOL_VERSION, pack, unpack
 
 QUICK = settings(
     max_examples=100,
@@ -33,8 +33,9 @@ QUICK = settings(
 def test_random_bytes(name: str, data: bytes):
     with pytest.raises(WireError):
         CODECS[name].decode(data)
+    head = ENVELOPE.pack(b"ARL1", CODECS[name].kind, PROTOCOL_VERSION, 0, 0, 0, 0)
     with pytest.raises(WireError):
-        CODECS[name].decode(ENVELOPE.pack(b"ARL1", CODECS[name].kind, 1, 0, 0, 0, 0) + data)
+        CODECS[name].decode(head + data)
 
 
 @pytest.mark.parametrize("name", CODECS)

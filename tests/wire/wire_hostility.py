@@ -13,7 +13,7 @@ import pytest
 from wire_nouns import CODECS, EXAMPLES
 
 from asyncrl.errors import InvalidBatchError, WireError
-from asyncrl.wire.codec import Kind
+from asyncrl.wire.codec import PROTOCOL_VERSION, Kind
 
 MIB = 2**20
 ENVELOPE = struct.Struct("<4sBBHIIQ")
@@ -24,7 +24,7 @@ def message(kind: Kind, tree: bytes, numbers: bytes = b"", tree_size: int | None
     """Return a message whose envelope is in order, whatever is inside."""
     body = tree + numbers
     size = len(tree) if tree_size is None else tree_size
-    head = ENVELOPE.pack(b"ARL1", kind, 1, 0, zlib.crc32(body), size, len(body))
+    head = ENVELOPE.pack(b"ARL1", kind, PROTOCOL_VERSION, 0, zlib.crc32(body), size, len(body))
     return head + body
 
 

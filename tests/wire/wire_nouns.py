@@ -14,6 +14,7 @@ from asyncrl.data import (
     EnvSpec,
     EpisodeStats,
     FailureReport,
+    HeadKind,
     JobKind,
     JobUnit,
     PolicySpec,
@@ -24,6 +25,7 @@ from asyncrl.data import (
     SpaceSpec,
     TrajectoryBatch,
     WeightSet,
+    composite,
 )
 from asyncrl.wire import (
     decode_failure,
@@ -132,6 +134,7 @@ BATCHES = st.builds(
         ("obs", "action", "reward", "terminated", "truncated", "last_obs", "final_obs"), arrays()
     ),
     final_index=arrays(),
+    initial_state=arrays(),
 )
 RESULTS = st.builds(
     RolloutResult,
@@ -145,6 +148,7 @@ RESULTS = st.builds(
         lengths=hnp.arrays(np.int64, st.integers(0, 4)),
     ),
     metrics=mappings(FLOATS),
+    counters=mappings(INT64),
     weights_version=INT64,
     seconds=FLOATS,
 )
@@ -179,21 +183,84 @@ def boxes(draw: st.DrawFn) -> SpaceSpec:
     return SpaceSpec(kind="box", shape=shape, dtype=dtype, low=low, high=high)
 
 
-SPACES = boxes() | st.builds(
+DISCRETE = st.builds(
     SpaceSpec,
     kind=st.just("discrete"),
     dtype=st.just("int64"),
     n=st.integers(1, 2**40),
     start=INT64,
 )
-POLICIES = st.builds(
-    PolicySpec,
-    observation=SPACES,
-    action=SPACES,
-    head=st.sampled_from(("categorical", "gaussian", "q_values")),
-    hidden=st.lists(st.integers(1, 512), max_size=3).map(tuple),
-    activation=st.sampled_from(("tanh", "relu")),
+
+
+@st.composite
+def multi_discretes(draw: st.DrawFn) -> SpaceSpec:
+    nvec = draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))
+    starts = draw(st.just([]) | st.lists(INT64, min_size=len(nvec), max_size=len(nvec)))
+    return SpaceSpec(
+        kind="multi_discrete",
+        shape=(len(nvec),),
+        dtype="int64",
+        nvec=tuple(nvec),
+        starts=tuple(starts),
+    )
+
+
+MULTI_BINARY = st.builds(
+    SpaceSpec,
+    kind=st.just("multi_binary"),
+    shape=hnp.array_shapes(min_dims=1, max_dims=2, max_side=4),
+    dtype=st.just("int8"),
 )
+LEAVES = boxes() | DISCRETE | multi_discretes() | MULTI_BINARY
+PART_NAMES = st.text(st.characters(exclude_characters="/", codec="utf-8"), min_size=1, max_size=5)
+
+
+def composites(parts: st.SearchStrategy[SpaceSpec]) -> st.SearchStrategy[SpaceSpec]:
+    return st.dictionaries(PART_NAMES, parts, min_size=1, max_size=3).map(
+        lambda named: composite("dict", named)
+    ) | st.lists(parts, min_size=1, max_size=3).map(
+        lambda listed: composite("tuple", {str(i): part for i, part in enumerate(listed)})
+    )
+
+
+SPACES = st.recursive(LEAVES, composites, max_leaves=5)
+BOUNDED = SpaceSpec(kind="box", shape=(2,), low=-1.0, high=(1.0, 2.0))
+ACTIONS: tuple[tuple[st.SearchStrategy[SpaceSpec], tuple[HeadKind, ...]], ...] = (
+    (DISCRETE, ("categorical", "q_values", "value")),
+    (multi_discretes(), ("multi_categorical",)),
+    (MULTI_BINARY, ("bernoulli",)),
+    (boxes(), ("gaussian",)),
+    (st.just(BOUNDED), ("squashed_gaussian", "deterministic")),
+    (composites(LEAVES), ("composite",)),
+)
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> PolicySpec:
+    actions, heads = draw(st.sampled_from(ACTIONS))
+    module = draw(st.booleans())
+    shapes = st.lists(st.integers(0, 2**31 - 1), max_size=3).map(tuple)
+    return PolicySpec(
+        observation=draw(SPACES),
+        action=draw(actions),
+        head=draw(st.sampled_from(heads)),
+        hidden=tuple(draw(st.lists(st.integers(1, 512), max_size=3))),
+        activation=draw(st.sampled_from(("tanh", "relu"))),
+        std=draw(st.sampled_from(("free", "state"))),
+        dueling=draw(st.sampled_from(("none", "mean", "max"))),
+        atoms=draw(st.integers(1, 51)),
+        support=draw(st.sampled_from((None, (-1.0, 2.5)))),
+        core=draw(st.sampled_from(("none", "lstm", "gru"))),
+        core_size=draw(st.integers(1, 256)),
+        normalize=draw(st.booleans()),
+        noise=draw(st.sampled_from(("none", "gaussian", "uniform", "ou"))),
+        module="nets:make" if module else None,
+        module_kwargs=draw(TREES) if module else {},
+        module_features=draw(st.integers(1, 64)) if module else 0,
+        module_params=tuple(draw(st.lists(st.tuples(TEXTS, shapes), max_size=2))) if module else (),
+    )
+
+
 ENVS = st.builds(
     EnvSpec,
     env=st.text(min_size=1, max_size=20),
@@ -201,14 +268,20 @@ ENVS = st.builds(
     num_envs=st.integers(1, 4096),
     trajectory=st.none() | TEXTS,
     trajectory_kwargs=TREES,
+    batch_limit=st.integers(0, 2**31),
+    batch_delay=st.floats(0.0, 10.0),
+    step_timeout=st.none() | st.floats(0.001, 10.0),
 )
 
 
 @st.composite
 def runs(draw: st.DrawFn) -> RunSpec:
-    policies = draw(st.dictionaries(NAMES, POLICIES, min_size=1, max_size=2))
-    agents = draw(mappings(st.sampled_from(sorted(policies))))
-    return RunSpec(env=draw(ENVS), policies=policies, agents=agents, seed=draw(INT64))
+    named = draw(st.dictionaries(NAMES, policies(), min_size=1, max_size=2))
+    agents = draw(mappings(st.sampled_from(sorted(named))))
+    frozen = draw(st.lists(st.sampled_from(sorted(named)), unique=True))
+    return RunSpec(
+        env=draw(ENVS), policies=named, agents=agents, seed=draw(INT64), frozen=tuple(frozen)
+    )
 
 
 # -- one codec a kind ----------------------------------------------------------------------------
@@ -261,6 +334,7 @@ BATCH = TrajectoryBatch(
     final_obs=np.full((1, 2), 9, np.float32),
     final_index=np.array([[1, 1]], np.int32),
     extras={"log_prob": np.full((3, 2), -0.5, np.float32)},
+    initial_state=np.full((2, 3), 0.25, np.float32),
 )
 RESULT = RolloutResult(
     job=JOB,
@@ -269,6 +343,7 @@ RESULT = RolloutResult(
     batches=(BATCH,),
     episodes=EpisodeStats(returns=np.array([2.0]), lengths=np.array([2])),
     metrics={"crashes": 0.5},
+    counters={"step_timeouts": 2},
     weights_version=6,
     seconds=0.25,
 )

@@ -1,0 +1,1 @@
+"""Programs to read and to run; those in folders are modules, `python -m examples.NAME`."""
