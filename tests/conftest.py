@@ -60,3 +60,14 @@ def workplace(tmp_path: Path) -> Iterator[Workplace]:
         place = Workplace(tmp_path, Path(temporary), environment | {"TMPDIR": temporary})
         yield place
         assert place.left_behind() == []
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread: small networks are fastest so, and results do not depend on it."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

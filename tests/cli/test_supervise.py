@@ -1,4 +1,4 @@
-"""Local actor processes: threads, restarts, giving up. FIELD-CASES 4, 11."""
+"""Local actor processes: threads, restarts, giving up."""
 
 from __future__ import annotations
 
@@ -11,17 +11,8 @@ import pytest
 from asyncrl.cli import supervise
 from asyncrl.cli.supervise import Fleet
 from asyncrl.errors import ActorCrashLoop, sole_cause
-from asyncrl.metrics import Event, Message
-
-
-class Recorder:
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def write(self, event: Event) -> None:
-        self.events.append(event)
-
-    def close(self) -> None: ...
+from asyncrl.metrics import Message
+from asyncrl.testing import Recorder
 
 
 def fleet(folder: Path, count: int = 1) -> Fleet:

@@ -1,15 +1,13 @@
-"""Runs over the local actor: bit-exact, stoppable, resumable. FIELD-CASES 15, 26, 41."""
+"""Runs over the local actor: bit-exact, stoppable, resumable."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from asyncrl.actor import Actor
 from asyncrl.algorithms import PPO
@@ -17,34 +15,11 @@ from asyncrl.errors import ConfigError, EnvironmentFailure
 from asyncrl.learner import OffPolicyLearner, OnPolicyLearner
 from asyncrl.learner.checkpoint import CheckpointStore
 from asyncrl.metrics import Checkpointed, Evaluation, Event, Progress
+from asyncrl.testing import Recorder
 
 SMALL = PPO(rollout_steps=16, epochs=2, minibatch_size=64, hidden=(8,), value_hidden=(8,))
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-class Recorder:
-    """A sink that keeps what it is given."""
-
-    def __init__(self, on_event: Callable[[Event], None] | None = None) -> None:
-        self.events: list[Event] = []
-        self._on_event = on_event
-
-    def write(self, event: Event) -> None:
-        self.events.append(event)
-        if self._on_event is not None:
-            self._on_event(event)
-
-    def close(self) -> None: ...
-
-    def of(self, kind: type[Any]) -> list[Any]:
-        return [event for event in self.events if isinstance(event, kind)]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def learner(total: int, folder: Path | None = None, **options: Any) -> OnPolicyLearner:

@@ -1,19 +1,14 @@
-"""Off-policy runs: bit-exact over the local actor, balanced over remote ones, resumed with replay.
-
-FIELD-CASES 24, 32, 40, 41.
-"""
+"""Off-policy runs: bit-exact over the local actor, balanced over remote ones, resumed."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import numpy as np
 import pytest
-import torch
 
 from asyncrl.actor import Actor, ActorWorker, WorkerConfig
 from asyncrl.algorithms import DQN
@@ -21,8 +16,9 @@ from asyncrl.broker import BrokerConfig, connect
 from asyncrl.learner import OffPolicyLearner
 from asyncrl.learner.checkpoint import CheckpointStore
 from asyncrl.learner.session import Session
-from asyncrl.metrics import Evaluation, Event, Progress
+from asyncrl.metrics import Evaluation, Progress
 from asyncrl.proxy import ActorProxy, Delivery, ProxyConfig
+from asyncrl.testing import Recorder
 
 SMALL = DQN(
     rollout_steps=8,
@@ -37,26 +33,7 @@ SMALL = DQN(
 QUICK = BrokerConfig(block_seconds=0.2, outage_timeout=5.0)
 WATCHFUL = ProxyConfig(dead_after=1.0, monitor_interval=0.1, poll_interval=0.1, actor_timeout=20.0)
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-class Recorder:
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def write(self, event: Event) -> None:
-        self.events.append(event)
-
-    def close(self) -> None: ...
-
-    def of(self, kind: type[Any]) -> list[Any]:
-        return [event for event in self.events if isinstance(event, kind)]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def local(total: int, folder: Path | None = None, **options: Any) -> OffPolicyLearner:
@@ -118,7 +95,7 @@ async def test_a_resumed_run_has_its_replay_and_goes_on_counting(tmp_path: Path)
 
 
 async def test_exploration_comes_with_the_jobs(monkeypatch: pytest.MonkeyPatch):
-    """FIELD-CASES 32: a single agent's parameters reach it, and fall over the run."""
+    """A single agent's parameters reach it, and fall over the run."""
     seen: list[float] = []
     counted = Session.count
 
