@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-import anyio.to_thread
+import anyio
 import numpy as np
 
 from asyncrl.actor.control import RolloutControl
 from asyncrl.actor.episodes import Acting, Episode, run_episode, run_without_loop
 from asyncrl.actor.segments import SegmentRollout, acting_rng, evaluate
 from asyncrl.actor.trajectory import Trajectory, is_async
+from asyncrl.cancellation import WorkerThread, outlast
 from asyncrl.data import (
     EpisodeStats,
     JobKind,
@@ -31,8 +33,11 @@ from asyncrl.errors import ConfigError, EnvironmentFailure, InvalidBatchError
 from asyncrl.policies import make_policy
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 CLOSE_TIMEOUT = 5.0
 """Seconds an environment may take to close."""
+CANCELLED = "cancelled"
+"""Why a rollout is abandoned: whoever waited for it was cancelled."""
 
 
 class RolloutHost:
@@ -52,7 +57,7 @@ class RolloutHost:
         self._evaluation: EnvBatch | None = None
         self._scenario: Trajectory | None = None
         self._edges: dict[str, ObservationEdge] = {}
-        self._limiter = anyio.CapacityLimiter(1)
+        self._thread = WorkerThread(f"{actor_id}-rollouts")
 
     @property
     def loaded(self) -> tuple[int, int]:
@@ -74,7 +79,7 @@ class RolloutHost:
 
     async def prepare(self) -> None:
         """Make the training environments now, so that a broken constructor shows before any job."""
-        await self._in_thread(self._prepare)
+        await self._thread.run_or_leave(self._prepare)
 
     async def run(self, job: RolloutJob, control: RolloutControl) -> RolloutResult:
         """Run `job` and return its validated result.
@@ -90,7 +95,7 @@ class RolloutHost:
             if self._spec.env.trajectory is not None:
                 parts = await self._run_scenario(job, control)
             else:
-                parts = await self._in_thread(partial(self._run_envs, job, control))
+                parts = await self._in_thread(partial(self._run_envs, job, control), control)
         except BaseException:
             # Whatever state the environments are in now, the next job must not start from it.
             await self.close()
@@ -113,19 +118,30 @@ class RolloutHost:
         return result
 
     async def close(self) -> None:
-        """Close every environment, within a deadline each. The host can be used again."""
-        with anyio.CancelScope(shield=True):
-            scenario, self._scenario = self._scenario, None
-            if scenario is not None and is_async(scenario):
-                with anyio.move_on_after(CLOSE_TIMEOUT):
-                    closed = scenario.env.close()
-                    if closed is not None:
-                        await closed
-                scenario = None
-            await self._in_thread(partial(self._close_envs, scenario))
+        """Close every environment, also amid a cancellation; the host can be used again.
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await anyio.to_thread.run_sync(work, limiter=self._limiter)
+        Those that do not close within `CLOSE_TIMEOUT`, or whose step or constructor still hangs
+        after twice that, are left behind with a warning.
+        """
+        await outlast(self._close())
+
+    async def _close(self) -> None:
+        scenario, self._scenario = self._scenario, None
+        if scenario is not None and is_async(scenario):
+            with anyio.move_on_after(CLOSE_TIMEOUT):
+                closed = scenario.env.close()
+                if closed is not None:
+                    await closed
+            scenario = None
+        with anyio.move_on_after(2 * CLOSE_TIMEOUT) as waiting:
+            await self._thread.run_or_leave(partial(self._close_envs, scenario))
+        if waiting.cancelled_caught:
+            _log.warning("the environments hang, and are left behind unclosed")
+        self._thread.close()
+
+    async def _in_thread(self, work: Callable[[], T], control: RolloutControl) -> T:
+        """Run a rollout in the thread; one whose caller is cancelled ends before its next step."""
+        return await self._thread.run(work, on_cancel=partial(control.abandon, CANCELLED))
 
     def _prepare(self) -> None:
         if self._spec.env.trajectory is not None:
@@ -194,7 +210,7 @@ class RolloutHost:
         if is_async(self._scenario):
             episodes = await work
         else:
-            episodes = await self._in_thread(partial(run_without_loop, work))
+            episodes = await self._in_thread(partial(run_without_loop, work), control)
         batches = [] if job.kind is JobKind.EVAL else [b for e in episodes for b in e.batches]
         stats = EpisodeStats(
             returns=np.array([e.total_reward for e in episodes], np.float64),

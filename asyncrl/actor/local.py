@@ -7,7 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from asyncrl.actor.control import RolloutControl
+import anyio.lowlevel
+
+from asyncrl.actor.control import RolloutAbandoned, RolloutControl
 from asyncrl.actor.host import RolloutHost
 from asyncrl.data import EnvSpec, RolloutJob, RunSpec, WeightSet
 from asyncrl.errors import ConfigError
@@ -95,11 +97,22 @@ class LocalCollection:
 
     async def receive(self) -> Delivery | LostJob:
         """Run the oldest job to its end and return its result."""
+        await anyio.lowlevel.checkpoint()
         if not self._jobs:
             raise ConfigError("jobs", 0, "there is no job to wait for", "submit one first")
         job = self._jobs.popleft()
-        result = await self._host.run(job, RolloutControl())
+        try:
+            result = await self._host.run(job, RolloutControl())
+        except RolloutAbandoned:
+            await (
+                anyio.lowlevel.checkpoint()
+            )  # raises: only a cancellation abandons a local rollout
+            raise
         return Delivery(result=result, receipt=job.job_id, nbytes=result.nbytes)
+
+    def outstanding(self) -> Sequence[RolloutJob]:
+        """Return the jobs that did not run yet, oldest first."""
+        return list(self._jobs)
 
     async def cancel(self, job_ids: Sequence[str]) -> None:
         """Forget queued jobs."""

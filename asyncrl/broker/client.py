@@ -18,6 +18,7 @@ from redis.backoff import NoBackoff
 from asyncrl.broker.config import BrokerConfig
 from asyncrl.broker.scripts import Script
 from asyncrl.broker.urls import address_of, connection_options
+from asyncrl.cancellation import unswallowed
 from asyncrl.errors import BrokerError, BrokerRefused, BrokerUnavailable, RunStateLost
 
 _log = logging.getLogger(__name__)
@@ -216,7 +217,7 @@ class Reader:
         """Run a command once and return the server's reply as it is. Raises redis-py's errors."""
         execute = self._redis.execute_command  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         run = cast("Callable[..., Awaitable[Any]]", execute)
-        return await run(*args)
+        return await unswallowed(run(*args))
 
 
 def reader_connections(pool: BlockingConnectionPool) -> int:

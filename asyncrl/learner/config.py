@@ -25,7 +25,8 @@ class LearnerConfig:
     """What stop_return looks at: the last 100 training episodes (train), an evaluation (eval), or
     the evaluation where there is one (auto)."""
     stop_seconds: float | None = None
-    """End the run after this many seconds of training, over all generations."""
+    """End the run after this many seconds of training, over all generations, whatever it waits for
+    then; its last weights may so go without an evaluation."""
     seed: int = 0
     """Seed of everything random in the run."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"

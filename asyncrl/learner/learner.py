@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Generic
 
@@ -14,14 +15,17 @@ import anyio
 
 from asyncrl.algorithms import Algorithm
 from asyncrl.algorithms.device import resolve_device
-from asyncrl.data import DEFAULT_POLICY, PolicySpec, RunSpec, check_name, derive_seed
-from asyncrl.errors import AsyncRLError, ConfigError, sole_cause
+from asyncrl.cancellation import WorkerThread, outlast
+from asyncrl.data import DEFAULT_POLICY, JobKind, PolicySpec, RunSpec, check_name, derive_seed
+from asyncrl.errors import ConfigError, sole_cause
 from asyncrl.learner.checkpoint import CheckpointStore
 from asyncrl.learner.config import LearnerConfig
 from asyncrl.learner.session import Outcome, Session, Setting
 from asyncrl.learner.state import DataT, TrainingState
 from asyncrl.metrics import Evaluation, Fanout, Progress, Sink
-from asyncrl.proxy import AgentSpaces, Collector, Delivery, agent_spaces
+from asyncrl.proxy import AgentSpaces, Collection, Collector, Delivery, agent_spaces
+
+_log = logging.getLogger(__name__)
 
 CLOSING_DEADLINE = 30.0
 """Seconds that a stopped learner may take for its last checkpoint."""
@@ -37,15 +41,16 @@ class RunResult:
 
     outcome: Outcome
     """target: stop_return was reached. steps, time: the budget is used up. stopped: by request."""
-    progress: Progress | None
+    progress: Progress | None = None
     """Where it stood at the last update; None when there was none in this generation."""
-    evaluation: Evaluation | None
+    evaluation: Evaluation | None = None
     """The last evaluation of this generation, if any."""
-    env_steps: int
-    """Environment steps learned from, over all generations."""
-    mean_return: float | None
+    env_steps: int = 0
+    """Environment steps learned from, over all generations; 0 when the run was stopped before it
+    was open, so that nothing is known of the earlier ones."""
+    mean_return: float | None = None
     """Mean return of the last training episodes; None when none has ended."""
-    eval_return: float | None
+    eval_return: float | None = None
     """Mean return of the newest evaluation; None when there was none."""
 
 
@@ -103,7 +108,11 @@ class Learner(ABC, Generic[DataT]):
         return await self._run(_ignore, on_open)
 
     def stop(self) -> None:
-        """Ask the run to end: jobs are cancelled, a checkpoint is written, `run` returns."""
+        """Ask the run to end: jobs are cancelled, a checkpoint is written, `run` returns.
+
+        It ends whatever it waits for, but for an update or a step of a local environment that is
+        being made.
+        """
         self._stopped = True
         if self._scope is not None:
             self._scope.cancel()
@@ -115,18 +124,18 @@ class Learner(ABC, Generic[DataT]):
         checkpoint is written when the loop is over. A plain ``break`` stops the run as well, but
         only when the iterator is closed, which ``contextlib.aclosing`` does at once.
         """
-        queue: asyncio.Queue[Progress | None] = asyncio.Queue(UNREAD_PROGRESS)
-        task = asyncio.get_running_loop().create_task(self._run(queue.put), name=self._run_name)
-        task.add_done_callback(lambda _: _wake(queue))
+        reports = _Reports()
+        task = asyncio.get_running_loop().create_task(self._run(reports.put), name=self._run_name)
+        task.add_done_callback(lambda _: reports.end())
         try:
-            while (progress := await queue.get()) is not None:
+            while (progress := await reports.get()) is not None:
                 yield progress
-            await task
-        finally:
-            if not task.done():
-                self.stop()
-                with suppress(AsyncRLError):
-                    await task
+        except BaseException:  # the reader left or was cancelled
+            self.stop()
+            await outlast(asyncio.wait([task]))
+            _say_what_failed(task)
+            raise
+        task.result()
 
     async def _run(
         self,
@@ -143,31 +152,54 @@ class Learner(ABC, Generic[DataT]):
         observer: Callable[[Progress], Awaitable[None]],
         on_open: Callable[[], None] | None,
     ) -> RunResult:
-        spaces = await anyio.to_thread.run_sync(agent_spaces, self._collector.env)
+        with anyio.CancelScope() as self._scope:
+            if self._stopped:
+                self._scope.cancel()
+            spec = await self._spec()
+            async with self._collector.open(spec, self._sink) as collection:
+                session = Session(self._setting(spec, collection, observer), self._new_state(spec))
+                try:
+                    unsettled = await session.resume()
+                    if on_open is not None:
+                        on_open()
+                    return await self._drive(session, unsettled)
+                finally:
+                    session.close()
+        self.result = RunResult(outcome="stopped")
+        return self.result
+
+    async def _spec(self) -> RunSpec:
+        """Look at the environment and return what the run trains."""
+        thread = WorkerThread(f"{self._run_name}-spaces")
+        try:
+            spaces = await thread.run_or_leave(partial(agent_spaces, self._collector.env))
+        finally:
+            thread.close()
         policies, agents = self._policies(spaces)
-        spec = RunSpec(
+        return RunSpec(
             env=self._collector.env, policies=policies, agents=agents, seed=self._config.seed
         )
+
+    def _setting(
+        self,
+        spec: RunSpec,
+        collection: Collection,
+        observer: Callable[[Progress], Awaitable[None]],
+    ) -> Setting:
         store = None
         if self._folder is not None:
             store = CheckpointStore(
                 self._folder / "checkpoints", keep=self._config.keep_checkpoints
             )
-        async with self._collector.open(spec, self._sink) as collection:
-            setting = Setting(
-                run=self._run_name,
-                spec=spec,
-                config=self._config,
-                collection=collection,
-                sink=self._sink,
-                store=store,
-                observer=observer,
-            )
-            session = Session(setting, self._new_state(spec))
-            unsettled = await session.resume()
-            if on_open is not None:
-                on_open()
-            return await self._drive(session, unsettled)
+        return Setting(
+            run=self._run_name,
+            spec=spec,
+            config=self._config,
+            collection=collection,
+            sink=self._sink,
+            store=store,
+            observer=observer,
+        )
 
     async def _drive(self, session: Session[DataT], unsettled: list[Delivery]) -> RunResult:
         """Train and close: whatever ends the training, what was learned is kept."""
@@ -178,14 +210,17 @@ class Learner(ABC, Generic[DataT]):
                     self._scope.cancel()
                 await session.publish()
                 await self._recover(session, unsettled)
-                await self._train(session)
+                with anyio.move_on_after(session.seconds_left):
+                    await self._train(session)
+                    await session.call_back(JobKind.TRAIN)
+                    await session.finish_evaluations()
         finally:
             self._scope = None
-            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_DEADLINE):
-                if session.state.counters.updates > learned or unsettled:
-                    await session.checkpoint(patience=SETTLING_PATIENCE)
+            if session.state.counters.updates > learned or unsettled:
+                await outlast(_keep(session))
         outcome = session.outcome()
         if outcome is not None:
+            await session.call_back(*JobKind)
             await session.collection.finish()
         self.result = RunResult(
             outcome=outcome or "stopped",
@@ -237,10 +272,40 @@ class Learner(ABC, Generic[DataT]):
         """Train until `session.outcome()` says why the run is over."""
 
 
+class _Reports:
+    """Progress on its way to an `async for`: bounded, but there is always room for the end."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Progress | None] = asyncio.Queue()
+        self._room = asyncio.Semaphore(UNREAD_PROGRESS)
+
+    async def put(self, progress: Progress) -> None:
+        """Wait for room, then hand in."""
+        await self._room.acquire()
+        self._queue.put_nowait(progress)
+
+    def end(self) -> None:
+        """Say that nothing comes any more."""
+        self._queue.put_nowait(None)
+
+    async def get(self) -> Progress | None:
+        """Wait for the next report; None after the last."""
+        progress = await self._queue.get()
+        self._room.release()
+        return progress
+
+
 async def _ignore(_: Progress) -> None:
     """Observe nothing."""
 
 
-def _wake(queue: asyncio.Queue[Progress | None]) -> None:
-    with suppress(asyncio.QueueFull):
-        queue.put_nowait(None)
+async def _keep(session: Session[DataT]) -> None:
+    """Write the last checkpoint of a generation, within `CLOSING_DEADLINE`."""
+    with anyio.move_on_after(CLOSING_DEADLINE):
+        await session.checkpoint(patience=SETTLING_PATIENCE)
+
+
+def _say_what_failed(task: asyncio.Task[RunResult]) -> None:
+    """Log the error of a run whose reader left before it could be raised there."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("the run was told to stop because its reader left, and failed: %s", error)

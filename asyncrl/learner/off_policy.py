@@ -20,6 +20,9 @@ from asyncrl.metrics import Sink
 from asyncrl.proxy import Collector, Delivery, LostJob
 from asyncrl.replay import RingReplay, SamplesPerInsertLimiter
 
+_LOOK_INTERVAL = 1.0
+"""Longest wait, in seconds, without a look at what is due."""
+
 
 class OffPolicyAlgorithm(Algorithm[Transitions], Protocol):
     """An algorithm that learns from samples of a replay."""
@@ -139,8 +142,6 @@ class OffPolicyLearner(Learner[Transitions]):
                 await work.make_due_updates()
                 await session.evaluate_if_due()
                 await session.checkpoint_if_due()
-        await work.call_back()
-        await session.finish_evaluations()
 
     async def _train_concurrently(self, work: _Work, session: Session[Transitions]) -> None:
         async with anyio.create_task_group() as tasks:
@@ -204,12 +205,6 @@ class _Work:
             self._out.add(job.job_id)
             await session.collection.submit(job)
 
-    async def call_back(self) -> None:
-        """Cancel every job that is still out."""
-        if self._out:
-            await self._session.collection.cancel(sorted(self._out))
-            self._out.clear()
-
     def take(self, outcome: Delivery | LostJob, *, lag_matters: bool = True) -> None:
         """Put a training result into the replay; hand anything else to the session."""
         session = self._session
@@ -234,7 +229,8 @@ class _Work:
         session = self._session
         async with self._changed:
             while not (self._due(1) or session.checkpoint_due or session.outcome()):
-                await self._changed.wait()
+                with anyio.move_on_after(_LOOK_INTERVAL):  # a checkpoint comes due by time alone
+                    await self._changed.wait()
 
     async def make_due_updates(self, most: int | None = None) -> None:
         """Make up to `most` of the updates that the limiter allows (all when None); publish."""

@@ -110,8 +110,6 @@ class OnPolicyLearner(Learner[Batches]):
             gathered = await rounds.gather()
             await self._update(session, gathered.deliveries)
             await session.checkpoint_if_due()
-        await rounds.abandon()
-        await session.finish_evaluations()
 
     def _check_rounds_fit(self, capacity: int | None) -> None:
         """Raise `ConfigError` when the rounds in flight could fill the server by themselves."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import anyio
-import anyio.to_thread
 
+from asyncrl.cancellation import WorkerThread
 from asyncrl.data import (
     JobKind,
     JobUnit,
@@ -74,7 +74,9 @@ class Session(Generic[DataT]):
         self._lost_in_a_row = 0
         self._opened = self._checkpointed = time.monotonic()
         self._rate = RateMeter()
-        self._threads = anyio.CapacityLimiter(1)
+        self._thread = WorkerThread(f"{setting.run}-updates")
+        self._published_updates: int | None = None
+        """`Counters.updates` of the newest published weights of this generation."""
 
     # -- opening ---------------------------------------------------------------------------------
 
@@ -172,11 +174,27 @@ class Session(Generic[DataT]):
             },
         )
         counters.version = version
+        updates = counters.updates
         await self.collection.publish(weights)
+        self._published_updates = updates
+
+    async def call_back(self, *kinds: JobKind) -> None:
+        """Cancel every job of these kinds that has no outcome yet."""
+        out = [job.job_id for job in self.collection.outstanding() if job.kind in kinds]
+        if out:
+            await self.collection.cancel(out)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run `work` in this session's one worker thread, to its end even when cancelled."""
-        return await anyio.to_thread.run_sync(work, limiter=self._threads)
+        """Run `work` in this session's one worker thread, to its end even when cancelled.
+
+        It begins for certain. A cancellation comes at the caller's next await, so that what follows
+        without one belongs to the work.
+        """
+        return await self._thread.run(work)
+
+    def close(self) -> None:
+        """Let go of the worker thread."""
+        self._thread.close()
 
     # -- accounting ------------------------------------------------------------------------------
 
@@ -233,6 +251,8 @@ class Session(Generic[DataT]):
                 await self._await_evaluations()
 
     async def _evaluate(self) -> None:
+        if self._published_updates != self.state.counters.updates:
+            await self.publish()  # the last publish was cancelled
         job = self._job(JobKind.EVAL, JobUnit.EPISODES, self.config.eval_episodes)
         self.evaluator.handed_out(job.job_id, self.state.counters)
         await self.collection.submit(job)
@@ -247,6 +267,12 @@ class Session(Generic[DataT]):
     def seconds(self) -> float:
         """Seconds trained, over all generations."""
         return self.state.counters.seconds + time.monotonic() - self._opened
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until `stop_seconds` is reached, at least 0; None for no limit."""
+        limit = self.config.stop_seconds
+        return None if limit is None else max(0.0, limit - self.seconds)
 
     def outcome(self) -> Outcome | None:
         """Return why the run is over; None while it is not."""

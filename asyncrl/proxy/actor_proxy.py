@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -13,7 +14,6 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from asyncrl.broker import Broker, ResultEntry, RunInfo, Submitted
 from asyncrl.data import (
@@ -96,18 +96,16 @@ class ActorProxy:
         owner = f"{socket.gethostname()}:{os.getpid()}"
         info = await self._broker.create_run(spec, owner)
         async with anyio.create_task_group() as tasks:
-            send, receive = anyio.create_memory_object_stream[Delivery | LostJob](_UNREAD)
-            collection = RemoteCollection(self._broker, info, self._config, sink, receive)
-            async with send, receive:
-                unsettled = await collection.read_unsettled()
-                tasks.start_soon(collection.take_in, send)
-                tasks.start_soon(collection.watch, send)
-                collection.remember(unsettled)
-                try:
-                    yield collection
-                finally:
-                    await collection.look_once_more()
-                    tasks.cancel_scope.cancel()
+            collection = RemoteCollection(self._broker, info, self._config, sink)
+            unsettled = await collection.read_unsettled()
+            tasks.start_soon(collection.take_in)
+            tasks.start_soon(collection.watch)
+            collection.remember(unsettled)
+            try:
+                yield collection
+            finally:
+                await collection.look_once_more()
+                tasks.cancel_scope.cancel()
 
 
 class RemoteCollection:
@@ -121,13 +119,13 @@ class RemoteCollection:
         info: RunInfo,
         config: ProxyConfig,
         sink: Sink,
-        outcomes: MemoryObjectReceiveStream[Delivery | LostJob],
     ) -> None:
         self._broker = broker
         self._info = info
         self._config = config
         self._sink = sink
-        self._outcomes = outcomes
+        # Not a stream of anyio, whose receivers lose what comes in as they are cancelled natively.
+        self._outcomes: asyncio.Queue[Delivery | LostJob] = asyncio.Queue(_UNREAD)
         self._unsettled: list[Delivery] = []
         self._jobs: dict[str, RolloutJob] = {}
         self._counters: Counter[str] = Counter()
@@ -187,7 +185,7 @@ class RemoteCollection:
         warned = started
         while True:
             with anyio.move_on_after(self._config.poll_interval):
-                outcome = await self._outcomes.receive()
+                outcome = await self._outcomes.get()
                 job_id = (
                     outcome.job.job_id
                     if isinstance(outcome, LostJob)
@@ -203,6 +201,10 @@ class RemoteCollection:
             if nobody and time.monotonic() - warned >= self._config.warn_interval:
                 warned = time.monotonic()
                 self._sink.write(Message(level=Level.WARNING, text=self._nobody(waited)))
+
+    def outstanding(self) -> Sequence[RolloutJob]:
+        """Return the jobs that were submitted and have no outcome, oldest first."""
+        return list(self._jobs.values())
 
     async def cancel(self, job_ids: Sequence[str]) -> None:
         """Give up jobs, wherever they are; actors drop them at their next beat."""
@@ -249,18 +251,18 @@ class RemoteCollection:
         """Keep `unsettled` for the learner to ask for."""
         self._unsettled = unsettled
 
-    async def take_in(self, send: MemoryObjectSendStream[Delivery | LostJob]) -> None:
+    async def take_in(self) -> None:
         """Read results until the run is finished; a full buffer leaves the others in Redis."""
         with self._intake:
             while True:
                 for entry in await self._broker.results.read(count=2):
                     outcome = await self._outcome(entry)
                     if outcome is not None:
-                        await send.send(outcome)
+                        await self._outcomes.put(outcome)
 
-    async def watch(self, send: MemoryObjectSendStream[Delivery | LostJob]) -> None:
+    async def watch(self) -> None:
         """Watch actors and jobs for ever."""
-        await self._monitor.run(send)
+        await self._monitor.run(self._outcomes.put)
 
     async def look_once_more(self) -> None:
         """Report what happened since the last look, so that no failure goes unsaid."""

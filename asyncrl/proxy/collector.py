@@ -94,6 +94,10 @@ class Collection(Protocol):
         """
         ...
 
+    def outstanding(self) -> Sequence[RolloutJob]:
+        """Return the jobs that were submitted and have no outcome, oldest first."""
+        ...
+
     async def cancel(self, job_ids: Sequence[str]) -> None:
         """Give up jobs: they have no outcome any more, save results accepted before this call."""
         ...

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import anyio
-from anyio.streams.memory import MemoryObjectSendStream
 
 from asyncrl.broker import Broker, Event, ReassignStatus
 from asyncrl.data import FailureReport
 from asyncrl.metrics import ActorChange, ActorChanged, JobFailed, JobReassigned, Sink
-from asyncrl.proxy.collector import Delivery, LostJob
+from asyncrl.proxy.collector import LostJob
 from asyncrl.proxy.config import ProxyConfig
 from asyncrl.proxy.liveness import Liveness, Stuck
 
@@ -56,12 +55,12 @@ class Monitor:
         """Actors alive at the last look."""
         return self._liveness.alive
 
-    async def run(self, send: MemoryObjectSendStream[Delivery | LostJob]) -> None:
-        """Look for ever; outcomes of dead jobs go to `send`."""
+    async def run(self, put: Callable[[LostJob], Awaitable[None]]) -> None:
+        """Look for ever; outcomes of dead jobs go to `put`."""
         self._events_after = await self._broker.events.latest()
         while True:
             for lost in await self.look():
-                await send.send(lost)
+                await put(lost)
             await anyio.sleep(self._config.monitor_interval)
 
     async def look(self) -> list[LostJob]:

@@ -122,13 +122,6 @@ class Rounds:
             raise _all_lost(current.lost)
         return current
 
-    async def abandon(self) -> None:
-        """Cancel every open round."""
-        unfinished = [job_id for each in self._open.values() for job_id in each.unfinished()]
-        self._open.clear()
-        if unfinished:
-            await self._collection.cancel(unfinished)
-
     def _file(self, outcome: Delivery | LostJob) -> None:
         job = outcome.job if isinstance(outcome, LostJob) else outcome.result.job
         target = self._open.get(job.round)
