@@ -25,7 +25,7 @@ class Episode:
 
     batches: list[TrajectoryBatch] = field(default_factory=list[TrajectoryBatch])
     total_reward: float
-    """Undiscounted sum of rewards over steps and agents."""
+    """Undiscounted sum of rewards over steps and agents, from each agent's first action on."""
     steps: int
     metrics: Mapping[str, float]
 
@@ -97,16 +97,18 @@ async def run_episode(
     event = trajectory.event = StepEvent(obs=obs, info=info)
     total = 0.0
     rewarded = True
+    acted: set[str] = set()
     while not event.ended:
         states = await episode.states(event)
         actions, trajectory.extras = acting.choose(states)
+        acted.update(actions)
         action = await episode.call("get_action", trajectory.get_action, actions, event)
         step = await episode.call("step of the environment", trajectory.env.step, action)
         before, event = event, episode.event(step)
         trajectory.event = event
-        reward = await episode.call("get_reward", trajectory.get_reward)
+        reward: Mapping[str, float] | None = await episode.call("get_reward", trajectory.get_reward)
         rewarded = reward is not None
-        total += sum(reward.values()) if reward is not None else 0.0
+        total += _earned(reward, acted) if reward is not None else 0.0
         await episode.call(
             "on_env_feedback", trajectory.on_env_feedback, before, states, actions, reward
         )
@@ -121,6 +123,11 @@ async def run_episode(
         steps=event.step,
         metrics=await episode.call("metrics", trajectory.metrics),
     )
+
+
+def _earned(reward: Mapping[str, float], acted: set[str]) -> float:
+    """Return the rewards of agents that acted; before that no action, so no batch, holds them."""
+    return float(sum(amount for agent, amount in reward.items() if agent in acted))
 
 
 class _ActingOf(dict[str, tuple[str, int]]):

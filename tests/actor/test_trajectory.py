@@ -34,12 +34,15 @@ TWO = SpaceSpec(kind="discrete", dtype="int64", n=2)
 
 
 class Counter(gym.Env[np.ndarray, np.int64]):
-    """obs = t, reward = t; truncated after 4 steps. A list records that close was called."""
+    """obs = t, reward = t; truncated after `length` steps. A list records that close was called."""
 
     observation_space = gym.spaces.Box(0, 100, (1,), np.float32)
     action_space = gym.spaces.Discrete(2, start=5)
     closed: ClassVar[list[bool]] = []
     metrics: Mapping[str, float]
+
+    def __init__(self, length: int = 4) -> None:
+        self.length = length
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -53,7 +56,7 @@ class Counter(gym.Env[np.ndarray, np.int64]):
         assert action in (5, 6)
         self.t += 1
         self.metrics = {"steps_done": self.t}
-        return np.array([self.t], np.float32), float(self.t), False, self.t == 4, {}
+        return np.array([self.t], np.float32), float(self.t), False, self.t == self.length, {}
 
     def close(self):
         self.closed.append(True)
@@ -84,6 +87,34 @@ class TwoAgents(Trajectory):
     def get_action(self, action_by_agent: Mapping[str, Any], event: StepEvent):
         (choice,) = action_by_agent.values()
         return 5 + choice
+
+
+TURNS: tuple[tuple[tuple[str, ...], dict[str, float]], ...] = (
+    (("a",), {"a": 1.0, "b": 2.0}),  # b has not decided anything yet: its 2 is nobody's
+    (("b",), {"a": 4.0, "b": 8.0, "c": 16.0}),  # a's 4 comes after its action; c never acts
+    (("b",), {"a": 32.0}),  # b gets nothing for this one now
+    (("a", "b"), {"a": 64.0, "b": 128.0}),
+    (("b",), {"a": 256.0, "b": 512.0, "c": 1024.0}),  # the last one: a acts no more
+    ((), {}),
+)
+"""Who acts on each event, and the rewards of the step that follows: powers of two, one each."""
+
+
+class IrregularTurns(Trajectory):
+    """Acts and rewards as `TURNS` say; nobody has to act on the last event."""
+
+    def spaces(self):
+        return {"a": (BOX, TWO), "b": (BOX, TWO), "c": (BOX, TWO)}
+
+    def get_state(self, event: StepEvent):
+        return dict.fromkeys(TURNS[event.step][0], np.asarray(event.obs))
+
+    def get_action(self, action_by_agent: Mapping[str, Any], event: StepEvent):
+        assert set(action_by_agent) == set(TURNS[event.step][0])
+        return 5
+
+    def get_reward(self):
+        return TURNS[self.event.step - 1][1]
 
 
 class Awaited(Trajectory):
@@ -118,12 +149,15 @@ class NotFinite(Trajectory):
         return {"agent": np.array([np.nan if event.step == 3 else 0.0], np.float32)}
 
 
-def host_of(trajectory: type, agents: dict[str, str] | None = None) -> RolloutHost:
+def host_of(trajectory: type, agents: dict[str, str] | None = None, **kwargs: Any) -> RolloutHost:
     shape = PolicySpec(observation=BOX, action=TWO, head="categorical", hidden=(4,))
     agents = agents or {"agent": DEFAULT_POLICY}
     spec = RunSpec(
         env=EnvSpec(
-            env=f"{__name__}:Counter", trajectory=f"{__name__}:{trajectory.__name__}", num_envs=1
+            env=f"{__name__}:Counter",
+            kwargs=kwargs,
+            trajectory=f"{__name__}:{trajectory.__name__}",
+            num_envs=1,
         ),
         policies=dict.fromkeys(agents.values(), shape),
         agents=agents,
@@ -141,8 +175,9 @@ async def roll_out(
     episodes: int = 2,
     kind: JobKind = JobKind.TRAIN,
     agents: dict[str, str] | None = None,
+    **kwargs: Any,
 ) -> RolloutResult:
-    host = host_of(trajectory, agents)
+    host = host_of(trajectory, agents, **kwargs)
     job = RolloutJob(job_id="g1-train-1", kind=kind, unit=JobUnit.EPISODES, size=episodes)
     try:
         return await host.run(job, RolloutControl())
@@ -184,6 +219,18 @@ async def test_only_the_agents_an_event_names_act_each_with_its_own_policy():
     # The last event, at step 4, is one for `even`; `odd` bootstraps from its own last state.
     assert by_agent["even"].final_obs.tolist() == [[4.0]]
     assert by_agent["odd"].final_obs.tolist() == [[3.0]]
+
+
+async def test_a_reward_goes_to_its_agents_latest_action_also_when_it_comes_after_it():
+    agents = dict.fromkeys("abc", DEFAULT_POLICY)
+    result = await roll_out(IrregularTurns, 2, agents=agents, length=len(TURNS) - 1)
+    stored = [(batch.agent_id, batch.reward[:, 0].tolist()) for batch in result.batches]
+    a = [1.0 + 4.0 + 32.0, 64.0 + 256.0]
+    b = [8.0, 0.0, 128.0, 512.0]
+    assert stored == [("a", a), ("b", b)] * 2
+    assert [batch.obs[:, 0, 0].tolist() for batch in result.batches[:2]] == [[0, 3], [1, 2, 3, 4]]
+    # Left out of both: what b got before its first action, and all of c, which made none.
+    assert result.episodes.returns.tolist() == [sum(a) + sum(b)] * 2
 
 
 async def test_callbacks_may_be_async():
