@@ -12,7 +12,13 @@ import numpy as np
 from asyncrl.actor.control import RolloutAbandoned, RolloutControl
 from asyncrl.actor.trajectory import StepEvent, Trajectory
 from asyncrl.data import RunSpec, TrajectoryBatch
-from asyncrl.envs import EdgeError, ObservationEdge, environment_failure
+from asyncrl.envs import (
+    EdgeError,
+    ObservationEdge,
+    environment_failure,
+    unpack_reset,
+    unpack_step,
+)
 from asyncrl.errors import AsyncRLError, EnvironmentFailure
 from asyncrl.policies import Policy
 
@@ -93,8 +99,9 @@ async def run_episode(
     episode = _Running(trajectory, acting, seed)
     trajectory.acting = _ActingOf(acting.spec, acting.versions)
     await episode.call("reset of the trajectory", trajectory.reset)
-    obs, info = await episode.call("reset of the environment", trajectory.env.reset, seed=seed)
-    event = trajectory.event = StepEvent(obs=obs, info=info)
+    event = trajectory.event = episode.first(
+        await episode.call("reset of the environment", trajectory.env.reset, seed=seed)
+    )
     total = 0.0
     rewarded = True
     acted: set[str] = set()
@@ -182,24 +189,29 @@ class _Running:
             raise EnvironmentFailure(where, edge.not_finite(stored), "")
         return stored
 
-    def event(self, step: Any) -> StepEvent:
-        """Return the event of what the environment's `step` gave back."""
+    def first(self, given: Any) -> StepEvent:
+        """Return the event of what the environment's `reset` gave back."""
         try:
-            obs, reward, terminated, truncated, info = step
-        except (TypeError, ValueError):
-            raise EnvironmentFailure(
-                f"step {self._trajectory.event.step + 1} (seed {self._seed})",
-                f"step() returned {type(step).__name__}, not "
-                "(observation, reward, terminated, truncated, info)",
-                "",
-            ) from None
+            obs, info = unpack_reset(given)
+        except EdgeError as error:
+            where = f"reset of the environment (seed {self._seed})"
+            raise environment_failure(where, error) from None
+        return StepEvent(obs=obs, info=info)
+
+    def event(self, given: Any) -> StepEvent:
+        """Return the event of what the environment's `step` gave back."""
+        step = self._trajectory.event.step + 1
+        try:
+            obs, reward, terminated, truncated, info = unpack_step(given)
+        except EdgeError as error:
+            raise environment_failure(f"step {step} (seed {self._seed})", error) from None
         return StepEvent(
             obs=obs,
             reward=reward,
             terminated=bool(terminated),
             truncated=bool(truncated),
             info=info,
-            step=self._trajectory.event.step + 1,
+            step=step,
         )
 
 

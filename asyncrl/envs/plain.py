@@ -11,7 +11,13 @@ import numpy as np
 from asyncrl.envs.batch import StepBatch
 from asyncrl.envs.closing import close_within
 from asyncrl.envs.edges import ActionEdge, ObservationEdge, describe_space, reward_number
-from asyncrl.envs.failing import EdgeError, environment_failure, reset_place, step_place
+from asyncrl.envs.failing import (
+    EdgeError,
+    environment_failure,
+    reset_place,
+    step_place,
+    unpack_reset,
+)
 from asyncrl.envs.seeding import checked_seeds
 from asyncrl.envs.spaces import space_spec
 from asyncrl.errors import ConfigError
@@ -106,7 +112,7 @@ class PlainBatch:
         self._seeds[b] = seed
         self._started[b] = self._clock
         try:
-            seen, _ = self._envs[b].reset(seed=seed)
+            seen, _ = unpack_reset(self._envs[b].reset(seed=seed))
             first = self._edge.one(seen)
             if self._edge.checks_finite and not np.isfinite(first).all():
                 raise EdgeError(self._edge.not_finite(np.asarray(first)))

@@ -20,7 +20,15 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 
 from asyncrl.envs.batch import StepBatch
 from asyncrl.envs.edges import ActionEdge, ObservationEdge
-from asyncrl.envs.failing import EdgeError, environment_failure, reset_place, step_place
+from asyncrl.envs.failing import (
+    EdgeError,
+    environment_failure,
+    reset_place,
+    step_place,
+    told_by_worker,
+    unpack_reset,
+    unpack_step,
+)
 from asyncrl.envs.infos import final_observation, split_infos
 from asyncrl.envs.seeding import checked_seeds
 from asyncrl.envs.spaces import space_spec
@@ -65,7 +73,7 @@ class VectorBatch:
         self._resetting[:] = False
         self._seeds[:] = given
         try:
-            seen, _ = self._envs.reset(seed=self._seed_argument(given))
+            seen, _ = unpack_reset(self._envs.reset(seed=self._seed_argument(given)))
             obs = self._edge.many(seen, self.num_envs)
         except (Exception, SystemExit) as error:
             raise self._reset_failure(error, given) from error
@@ -77,7 +85,7 @@ class VectorBatch:
         actions = self._actions.convert(action)
         self._steps += 1
         try:
-            seen, reward, terminated, truncated, infos = self._envs.step(actions)
+            seen, reward, terminated, truncated, infos = unpack_step(self._envs.step(actions))
             obs = self._edge.many(seen, self.num_envs)
             reward = self._row("reward", reward, np.float32)
             terminated = self._row("terminated", terminated, np.bool_)
@@ -148,9 +156,10 @@ class VectorBatch:
         for b in ended:
             seeds[b] = self._seeds[b] = int(next_seed(int(b)))
         try:
-            seen, _ = self._envs.reset(
+            given = self._envs.reset(
                 seed=self._seed_argument(seeds), options={"reset_mask": mask.copy()}
             )
+            seen, _ = unpack_reset(given)
             first = self._edge.many(seen, self.num_envs)
         except (Exception, SystemExit) as error:
             raise self._reset_failure(error, seeds) from error
@@ -258,6 +267,8 @@ def autoreset_mode(envs: VectorEnv[Any, Any, Any]) -> AutoresetMode:
 
 
 def _failure_of(culprit: Culprit, where: str, error: BaseException) -> EnvironmentFailure:
+    if problem := told_by_worker(culprit.cause, culprit.traceback):
+        return EnvironmentFailure(where, problem, "")
     if culprit.cause:
         return EnvironmentFailure(where, culprit.cause, culprit.traceback)
     return environment_failure(where, error)

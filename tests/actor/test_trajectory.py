@@ -62,6 +62,22 @@ class Counter(gym.Env[np.ndarray, np.int64]):
         self.closed.append(True)
 
 
+class OldGym(Counter):
+    """Returns what old Gym did, in the one callback named."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.what = what
+
+    def reset(self, **kwargs: Any) -> Any:
+        obs, info = super().reset(**kwargs)
+        return obs if self.what == "reset" else (obs, info)
+
+    def step(self, action: np.int64) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward, terminated or truncated, info
+
+
 class LateReward(Trajectory):
     """Reward of a step: how many steps were still to come."""
 
@@ -149,12 +165,17 @@ class NotFinite(Trajectory):
         return {"agent": np.array([np.nan if event.step == 3 else 0.0], np.float32)}
 
 
-def host_of(trajectory: type, agents: dict[str, str] | None = None, **kwargs: Any) -> RolloutHost:
+def host_of(
+    trajectory: type,
+    agents: dict[str, str] | None = None,
+    env: type = Counter,
+    **kwargs: Any,
+) -> RolloutHost:
     shape = PolicySpec(observation=BOX, action=TWO, head="categorical", hidden=(4,))
     agents = agents or {"agent": DEFAULT_POLICY}
     spec = RunSpec(
         env=EnvSpec(
-            env=f"{__name__}:Counter",
+            env=f"{__name__}:{env.__name__}",
             kwargs=kwargs,
             trajectory=f"{__name__}:{trajectory.__name__}",
             num_envs=1,
@@ -248,6 +269,19 @@ async def test_a_raising_callback_shows_its_own_traceback_step_and_seed():
     with pytest.raises(EnvironmentFailure, match=r"get_state, step 3 \(seed \d+\): KeyError") as e:
         await roll_out(Broken)
     assert 'raise KeyError("the port is not on the map")' in e.value.traceback
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("reset", r"reset of the environment \(seed \d+\): reset\(\) returned a float32 array"),
+        ("step", r"step 1 \(seed \d+\): step\(\) returned a tuple of 4 values, where Gymnasium"),
+    ],
+)
+async def test_an_environment_of_the_old_gym_interface_is_told_so(what: str, told: str):
+    with pytest.raises(EnvironmentFailure, match=told) as failure:
+        await roll_out(Trajectory, env=OldGym, what=what)
+    assert "old Gym" in failure.value.cause
 
 
 async def test_a_nan_state_is_caught_at_the_edge_by_agent_and_step():

@@ -210,6 +210,47 @@ class Closes(Counter):
             log.write("closed\n")
 
 
+class Old(Counter):
+    """Has the interface of old Gym, in `reset`, in `step`, or in something else than either."""
+
+    def __init__(self, what: str, wide: int = 1) -> None:
+        super().__init__()
+        self.observation_space = spaces.Box(0, 1000, (wide,), np.float32)
+        self._what, self._wide = what, wide
+
+    def _obs(self) -> Any:
+        return np.full(self._wide, self.t, np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        obs, info = super().reset(seed=seed)
+        return obs if self._what == "reset" else (obs, info)
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        if self._what == "none":
+            return None
+        return obs, reward, terminated or truncated, info
+
+
+class UnpacksBadly(Counter):
+    """Has a bug that sounds like an old interface."""
+
+    def step(self, action: Any) -> Any:
+        a, b, c, d, e = [action] * 4
+        return a, b, c, d, e
+
+
+def old_with_limit(what: str) -> Any:
+    return gymnasium.wrappers.TimeLimit(Old(what), 5)
+
+
+def nothing_to_see(where: str, wide: int) -> Any:
+    """Make an environment with a space that has no elements."""
+    env = Counter()
+    setattr(env, f"{where}_space", spaces.Box(-1, 1, (wide, 0) if wide else (0,), np.float32))
+    return env
+
+
 class NativeVector(VectorEnv[Any, Any, Any]):
     """Vectorised by itself: counts to `limit`; takes one seed, and shows it in the observation."""
 
@@ -247,6 +288,8 @@ class FaultyVector(NativeVector):
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
         if self._what == "reset":
             raise RuntimeError("the simulator stopped")
+        if self._what == "old reset":
+            return self._obs()
         obs, info = super().reset(seed=seed, options=options)
         return (obs[:1] if self._what == "shape" else obs), info
 
@@ -254,6 +297,8 @@ class FaultyVector(NativeVector):
         if self._what == "step":
             raise RuntimeError("the simulator stopped")
         obs, reward, *rest = super().step(actions)
+        if self._what == "old step":
+            return obs, reward, *rest[1:]
         return (obs, reward[:, None] if self._what == "reward" else reward, *rest)
 
 

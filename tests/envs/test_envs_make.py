@@ -136,6 +136,17 @@ def test_unsupported_spaces_are_one_clear_error_at_start(kind: str, shown: str) 
             start()
 
 
+@pytest.mark.parametrize("wide", [0, 3])
+@pytest.mark.parametrize("where", ["observation", "action"])
+def test_a_space_without_elements_is_one_clear_error_at_start(where: str, wide: int) -> None:
+    spec = EnvSpec(env="env_stand_ins:nothing_to_see", kwargs={"where": where, "wide": wide})
+    for start in (lambda: describe(spec), lambda: make_env_batch(spec, 2)):
+        with pytest.raises(ConfigError, match=rf"{where} space=Box.*has no elements.*one number"):
+            start()
+    with pytest.raises(ConfigError, match=r"width below 1"):
+        SpaceSpec(kind="box", shape=(0,))
+
+
 def test_spaces_become_data_with_one_bound_where_all_share_it() -> None:
     box = gymnasium.spaces.Box(-1, np.inf, (2, 3), np.float64)
     assert space_spec(box) == SpaceSpec(
