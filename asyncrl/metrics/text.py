@@ -55,6 +55,11 @@ def one_line(text: str) -> str:
     return " | ".join(part.strip() for part in printable(text).split("\n") if part.strip())
 
 
+def traceback_text(text: str) -> str:
+    """`text`, a formatted traceback, as it stands below the line about a failure."""
+    return printable(text).rstrip()
+
+
 def number(value: float | None) -> str:
     """A measured number at a precision that suits its size; ``-`` when there is none."""
     if value is None:
@@ -175,4 +180,4 @@ def _failed(event: JobFailed) -> Line:
         else f"actor {event.actor} {outcome}"
     )
     text = f"{subject} (attempt {event.attempt}{seed}), {event.where}: {event.cause}"
-    return Line(one_line(text), "bad", printable(event.traceback).rstrip())
+    return Line(one_line(text), "bad", traceback_text(event.traceback))
