@@ -168,7 +168,7 @@ class _Running:
             raise
         except Exception as error:
             where = f"{what}, step {self._trajectory.event.step + 1} (seed {self._seed})"
-            raise environment_failure(where, error) from error
+            raise environment_failure(where, error, seed=self._seed) from error
 
     async def states(self, event: StepEvent) -> dict[str, np.ndarray]:
         """Return the agents' states as batches store them; refuse misfits by agent and step."""
@@ -184,9 +184,9 @@ class _Running:
         try:
             stored = np.array(edge.one(state), edge.dtype)
         except EdgeError as error:
-            raise EnvironmentFailure(where, str(error), "") from error
+            raise environment_failure(where, error, seed=self._seed) from error
         if edge.checks_finite and not np.isfinite(stored).all():
-            raise EnvironmentFailure(where, edge.not_finite(stored), "")
+            raise EnvironmentFailure(where, edge.not_finite(stored), "", seed=self._seed)
         return stored
 
     def first(self, given: Any) -> StepEvent:
@@ -195,7 +195,7 @@ class _Running:
             obs, info = unpack_reset(given)
         except EdgeError as error:
             where = f"reset of the environment (seed {self._seed})"
-            raise environment_failure(where, error) from None
+            raise environment_failure(where, error, seed=self._seed) from None
         return StepEvent(obs=obs, info=info)
 
     def event(self, given: Any) -> StepEvent:
@@ -204,7 +204,8 @@ class _Running:
         try:
             obs, reward, terminated, truncated, info = unpack_step(given)
         except EdgeError as error:
-            raise environment_failure(f"step {step} (seed {self._seed})", error) from None
+            where = f"step {step} (seed {self._seed})"
+            raise environment_failure(where, error, seed=self._seed) from None
         return StepEvent(
             obs=obs,
             reward=reward,

@@ -34,19 +34,22 @@ class EdgeError(Exception):
     """What an environment gave cannot be used; the message says why."""
 
 
-def environment_failure(where: str, error: BaseException) -> EnvironmentFailure:
+def environment_failure(
+    where: str, error: BaseException, *, seed: int | None = None
+) -> EnvironmentFailure:
     """Return the failure to raise for `error`, with the environment's own traceback.
 
     Args:
         where: What was being done: ``"step 37 of environment 3 (seed 5, last action 1)"``.
         error: What the environment raised, or the `EdgeError` about what it gave.
+        seed: Seed of the episode, where known.
     """
     if isinstance(error, EdgeError):
-        return EnvironmentFailure(where, str(error), "")
+        return EnvironmentFailure(where, str(error), "", seed=seed)
     if problem := _unpacking_problem(error):
-        return EnvironmentFailure(where, problem, "")
+        return EnvironmentFailure(where, problem, "", seed=seed)
     cause = "".join(traceback.format_exception_only(error)).strip()
-    return EnvironmentFailure(where, cause, _own_traceback(error))
+    return EnvironmentFailure(where, cause, _own_traceback(error), seed=seed)
 
 
 def unpack_step(given: Any) -> tuple[Any, Any, Any, Any, Any]:

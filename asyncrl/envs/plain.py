@@ -20,7 +20,7 @@ from asyncrl.envs.failing import (
 )
 from asyncrl.envs.seeding import checked_seeds
 from asyncrl.envs.spaces import space_spec
-from asyncrl.errors import ConfigError
+from asyncrl.errors import ConfigError, EnvironmentFailure
 
 _NUMBERS = frozenset({float, int, np.float64, np.float32})
 """Types of reward that an array element takes as it is."""
@@ -89,7 +89,7 @@ class PlainBatch:
                     truncated[b] = bool(is_truncated)
                     ended.append(b)
         except (Exception, SystemExit) as error:  # SystemExit would vanish in a worker thread
-            raise environment_failure(self._place(b, actions), error) from error
+            raise self._at(b, actions, error) from error
         with np.errstate(over="ignore"):
             reward = rewards.astype(np.float32)
         self._check_finite(obs, reward, actions)
@@ -117,23 +117,23 @@ class PlainBatch:
             if self._edge.checks_finite and not np.isfinite(first).all():
                 raise EdgeError(self._edge.not_finite(np.asarray(first)))
         except (Exception, SystemExit) as error:
-            raise environment_failure(reset_place(b, seed), error) from error
+            raise environment_failure(reset_place(b, seed), error, seed=seed) from error
         return first
 
     def _check_finite(self, obs: np.ndarray, reward: np.ndarray, actions: list[Any]) -> None:
         if self._edge.checks_finite and not np.isfinite(obs).all():
             axes = tuple(range(1, obs.ndim))
             b = int(np.flatnonzero(~np.isfinite(obs).all(axis=axes))[0])
-            raise environment_failure(
-                self._place(b, actions), EdgeError(self._edge.not_finite(obs[b]))
-            )
+            raise self._at(b, actions, EdgeError(self._edge.not_finite(obs[b])))
         if not np.isfinite(reward).all():
             b = int(np.flatnonzero(~np.isfinite(reward))[0])
             problem = f"the reward {self._rewards[b]} is not a finite float32"
-            raise environment_failure(self._place(b, actions), EdgeError(problem))
+            raise self._at(b, actions, EdgeError(problem))
 
-    def _place(self, b: int, actions: list[Any]) -> str:
-        return step_place(self._clock - self._started[b], b, self._seeds[b], actions[b])
+    def _at(self, b: int, actions: list[Any], error: BaseException) -> EnvironmentFailure:
+        seed = self._seeds[b]
+        where = step_place(self._clock - self._started[b], b, seed, actions[b])
+        return environment_failure(where, error, seed=seed)
 
     def _check_alike(self) -> None:
         for b, env in enumerate(self._envs):

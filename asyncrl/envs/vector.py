@@ -212,11 +212,12 @@ class VectorBatch:
         for b in np.flatnonzero(rows):
             if not np.isfinite(obs[b]).all():
                 problem = EdgeError(self._edge.not_finite(obs[b]))
-                raise environment_failure(reset_place(int(b), self._seeds[b]), problem)
+                seed = self._seeds[b]
+                raise environment_failure(reset_place(int(b), seed), problem, seed=seed)
 
     def _at(self, b: int, actions: np.ndarray, problem: str) -> EnvironmentFailure:
         where = step_place(int(self._steps[b]), b, self._seeds[b], actions[b])
-        return environment_failure(where, EdgeError(problem))
+        return environment_failure(where, EdgeError(problem), seed=self._seeds[b])
 
     def _step_failure(self, error: BaseException, actions: np.ndarray) -> EnvironmentFailure:
         culprit = find_culprit(error, self._envs, self._worker_errors)
@@ -226,7 +227,7 @@ class VectorBatch:
             return environment_failure(where, error)
         b = culprit.env
         where = step_place(int(self._steps[b]), b, self._seeds[b], actions[b])
-        return _failure_of(culprit, where, error)
+        return _failure_of(culprit, where, error, self._seeds[b])
 
     def _reset_failure(
         self, error: BaseException, seeds: Sequence[int | None]
@@ -235,7 +236,8 @@ class VectorBatch:
         if culprit is None:
             where = f"reset of the vector environment of {self.num_envs}"
             return environment_failure(where, error)
-        return _failure_of(culprit, reset_place(culprit.env, seeds[culprit.env]), error)
+        seed = seeds[culprit.env]
+        return _failure_of(culprit, reset_place(culprit.env, seed), error, seed)
 
 
 def autoreset_mode(envs: VectorEnv[Any, Any, Any]) -> AutoresetMode:
@@ -266,9 +268,11 @@ def autoreset_mode(envs: VectorEnv[Any, Any, Any]) -> AutoresetMode:
     return mode
 
 
-def _failure_of(culprit: Culprit, where: str, error: BaseException) -> EnvironmentFailure:
+def _failure_of(
+    culprit: Culprit, where: str, error: BaseException, seed: int | None
+) -> EnvironmentFailure:
     if problem := told_by_worker(culprit.cause, culprit.traceback):
-        return EnvironmentFailure(where, problem, "")
+        return EnvironmentFailure(where, problem, "", seed=seed)
     if culprit.cause:
-        return EnvironmentFailure(where, culprit.cause, culprit.traceback)
-    return environment_failure(where, error)
+        return EnvironmentFailure(where, culprit.cause, culprit.traceback, seed=seed)
+    return environment_failure(where, error, seed=seed)

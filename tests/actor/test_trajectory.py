@@ -269,6 +269,7 @@ async def test_a_raising_callback_shows_its_own_traceback_step_and_seed():
     with pytest.raises(EnvironmentFailure, match=r"get_state, step 3 \(seed \d+\): KeyError") as e:
         await roll_out(Broken)
     assert 'raise KeyError("the port is not on the map")' in e.value.traceback
+    assert f"(seed {e.value.seed})" in e.value.where
 
 
 @pytest.mark.parametrize(
@@ -282,11 +283,13 @@ async def test_an_environment_of_the_old_gym_interface_is_told_so(what: str, tol
     with pytest.raises(EnvironmentFailure, match=told) as failure:
         await roll_out(Trajectory, env=OldGym, what=what)
     assert "old Gym" in failure.value.cause
+    assert f"(seed {failure.value.seed})" in failure.value.where
 
 
 async def test_a_nan_state_is_caught_at_the_edge_by_agent_and_step():
-    with pytest.raises(EnvironmentFailure, match=r"step 3 .*agent 'agent': .* not finite"):
+    with pytest.raises(EnvironmentFailure, match=r"step 3 .*agent 'agent': .* not finite") as e:
         await roll_out(NotFinite)
+    assert f"(seed {e.value.seed})" in e.value.where
 
 
 async def test_a_segment_of_steps_does_not_go_through_a_trajectory():

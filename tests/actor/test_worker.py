@@ -13,7 +13,20 @@ from asyncrl.actor import ActorWorker, WorkerConfig
 from asyncrl.algorithms import PPO
 from asyncrl.broker import BrokerConfig, connect
 from asyncrl.broker.embedded import EmbeddedServer
-from asyncrl.errors import BrokerUnavailable, EnvironmentFailure, RunStateLost, WaitTimeout
+from asyncrl.data import (
+    DEFAULT_POLICY,
+    EnvSpec,
+    PolicySpec,
+    RunSpec,
+    SpaceSpec,
+)
+from asyncrl.errors import (
+    BrokerUnavailable,
+    ConfigError,
+    EnvironmentFailure,
+    RunStateLost,
+    WaitTimeout,
+)
 from asyncrl.learner import OnPolicyLearner
 from asyncrl.learner.checkpoint import CheckpointStore
 from asyncrl.metrics import Event, Progress
@@ -121,27 +134,35 @@ async def test_a_server_that_was_never_there_is_said_at_once():
         await ActorWorker("redis://127.0.0.1:1/0", "r", WORKER, HASTY).run()
 
 
-async def test_an_environment_that_cannot_be_made_here_is_reported_to_the_learner(
-    redis_url: str, run_name: str
-):
-    """FIELD-CASES 4: the learner's machine could make it, this one cannot."""
-    from asyncrl.data import EnvSpec, PolicySpec, RunSpec, SpaceSpec
-
+def spec_of(env: str) -> RunSpec:
     shape = PolicySpec(
         observation=SpaceSpec(kind="box", shape=(1,)),
         action=SpaceSpec(kind="discrete", dtype="int64", n=2),
         head="categorical",
+        hidden=(4,),
     )
-    spec = RunSpec(
-        env=EnvSpec(env="asyncrl.testing.envs:RaisesWhenMade"), policies={"policy": shape}
-    )
+    return RunSpec(env=EnvSpec(env=env, num_envs=1), policies={DEFAULT_POLICY: shape})
+
+
+@pytest.mark.parametrize(
+    ("env", "error", "said"),
+    [
+        ("asyncrl.testing.envs:RaisesWhenMade", EnvironmentFailure, "no licence"),
+        ("only_on_the_learners_machine:Env", ConfigError, "no module 'only_on_the_learners"),
+    ],
+)
+async def test_an_environment_that_cannot_be_made_here_is_reported_to_the_learner(
+    redis_url: str, run_name: str, env: str, error: type[Exception], said: str
+):
+    """FIELD-CASES 4: the learner's machine could make it, this one cannot."""
     async with connect(redis_url, run=run_name, config=QUICK) as broker:
-        await broker.create_run(spec, "test")
-        with pytest.raises(EnvironmentFailure, match="no licence"):
+        await broker.create_run(spec_of(env), "test")
+        with pytest.raises(error, match=said):
             await ActorWorker(redis_url, run_name, WORKER, QUICK, actor_id="here").run()
         (failure,) = [e for e in await broker.events.tail() if e.kind == "failure"]
     assert failure.report is not None
-    assert "the simulator has no licence" in failure.report.traceback
+    assert said in failure.report.cause
+    assert ("the simulator has no licence" in failure.report.traceback) == ("RaisesWhen" in env)
     assert failure.actor_id == "here"
 
 
