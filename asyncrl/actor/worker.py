@@ -282,14 +282,20 @@ class ActorWorker:
             self._current = None
 
     async def _ready_to_begin(self, broker: Broker, host: RolloutHost, taken: TakenJob) -> bool:
-        """Whether the job is still wanted; loads newer weights first."""
+        """Whether the job is still wanted; loads newer weights first.
+
+        The newest on the server may be older than the job asks for where the server came back with
+        older data: then this waits for others, and fails the attempt when none come.
+        """
         begun = await broker.jobs.begin(self.actor_id, taken)
         if not begun.ok:
             _log.info("job %s was taken back before it began", taken.job.job_id)
             return False
-        newest = (begun.generation, begun.version)
-        if newest > host.loaded:
-            payload = await broker.weights.fetch(newest)
+        wanted = max(
+            (begun.generation, begun.version), (taken.job.generation, taken.job.min_version)
+        )
+        if wanted > host.loaded:
+            payload = await broker.weights.fetch(wanted)
             host.load(await anyio.to_thread.run_sync(decode_weights, payload))
         return True
 
