@@ -70,20 +70,18 @@ class PlainBatch:
         terminated = np.zeros(self.num_envs, np.bool_)
         truncated = np.zeros(self.num_envs, np.bool_)
         final_obs: dict[int, np.ndarray] = {}
-        infos: list[dict[str, Any]] = []
         ended: list[int] = []
         self._clock += 1
         b = -1
         try:
             for step in self._steps:
                 b += 1
-                seen, reward, is_terminated, is_truncated, info = step(actions[b])
+                seen, reward, is_terminated, is_truncated, _ = step(actions[b])
                 if type(seen) is np.ndarray and seen.dtype is as_is and seen.shape == shape:
                     obs[b] = seen  # as `one` would, without the call
                 else:
                     obs[b] = edge.one(seen)
                 rewards[b] = reward if type(reward) in _NUMBERS else reward_number(reward)
-                infos.append(info)
                 if is_terminated or is_truncated:
                     terminated[b] = bool(is_terminated)
                     truncated[b] = bool(is_truncated)
@@ -96,7 +94,7 @@ class PlainBatch:
         for b in ended:
             final_obs[b] = np.array(obs[b])
             obs[b] = self._begin(b, next_seed(b))
-        return StepBatch(obs, reward, terminated, truncated, final_obs, self._valid, infos)
+        return StepBatch(obs, reward, terminated, truncated, final_obs, self._valid)
 
     def close(self, timeout: float = 5.0) -> bool:
         """See `EnvBatch.close`."""

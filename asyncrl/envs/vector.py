@@ -29,7 +29,6 @@ from asyncrl.envs.failing import (
     unpack_reset,
     unpack_step,
 )
-from asyncrl.envs.infos import final_observation, split_infos
 from asyncrl.envs.seeding import checked_seeds
 from asyncrl.envs.spaces import space_spec
 from asyncrl.envs.workers import Culprit, close_vector, find_culprit, watch_workers
@@ -96,9 +95,8 @@ class VectorBatch:
         except (Exception, SystemExit) as error:
             raise self._step_failure(error, actions) from error
         self._check_numbers(obs, reward, actions, final_obs)
-        rows = split_infos(infos, self.num_envs)
         self._restart(ended, obs, next_seed)
-        return StepBatch(obs, reward, terminated, truncated, final_obs, valid, rows)
+        return StepBatch(obs, reward, terminated, truncated, final_obs, valid)
 
     def close(self, timeout: float = 5.0) -> bool:
         """See `EnvBatch.close`. Worker processes that still run at the deadline are killed."""
@@ -125,13 +123,13 @@ class VectorBatch:
         """Return the true last observation of the episode of environment b that just ended."""
         if self._mode is not AutoresetMode.SAME_STEP:
             return np.array(obs[b])
-        seen = final_observation(infos, b)
+        seen = infos.get("final_obs")
         if seen is None:
             raise EdgeError(
                 f"episode of environment {b} ended under SAME_STEP autoreset, but "
                 "infos['final_obs'] does not give its last observation"
             )
-        return np.array(self._edge.one(seen), self._edge.dtype)
+        return np.array(self._edge.one(seen[b]), self._edge.dtype)
 
     def _restart(self, ended: np.ndarray, obs: np.ndarray, next_seed: Callable[[int], int]) -> None:
         """Begin the next episodes where that is up to us; write first observations into `obs`."""

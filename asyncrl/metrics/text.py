@@ -26,7 +26,6 @@ _ACTOR_TONES: dict[ActorChange, Tone] = {
     ActorChange.JOINED: "good",
     ActorChange.LEFT: "plain",
     ActorChange.DEAD: "bad",
-    ActorChange.DRAINING: "plain",
 }
 _LEVEL_TONES: dict[Level, Tone] = {
     Level.DEBUG: "quiet",

@@ -120,7 +120,9 @@ class WorseEachEpisode(Counter):
 
 
 class Acts(Counter):
-    """Says in its info which action it got."""
+    """Keeps the action it got."""
+
+    got: Any
 
     def __init__(self, low: Any, high: Any, dtype: str = "float32", size: int = 2) -> None:
         super().__init__(limit=1000)
@@ -128,12 +130,14 @@ class Acts(Counter):
         self.action_space = spaces.Box(bounds[0], bounds[1], dtype=np.dtype(dtype).type)
 
     def step(self, action: Any) -> Step:
-        obs, reward, terminated, truncated, info = super().step(action)
-        return obs, reward, terminated, truncated, info | {"action": action}
+        self.got = action
+        return super().step(action)
 
 
 class Shifted(Counter):
-    """Discrete spaces that start at 5 and at -1."""
+    """Discrete spaces that start at 5 and at -1; keeps the action it got."""
+
+    got: Any
 
     def __init__(self) -> None:
         super().__init__(limit=3)
@@ -144,8 +148,8 @@ class Shifted(Counter):
         return np.array(5 + self.t, np.int64)
 
     def step(self, action: Any) -> Step:
-        obs, reward, terminated, truncated, info = super().step(action)
-        return obs, reward, terminated, truncated, info | {"action": action}
+        self.got = action
+        return super().step(action)
 
 
 class Tells(Shifted):
@@ -337,12 +341,6 @@ def changing() -> Any:
 
 
 changing_counts: list[int] = []
-
-
-def time_limited() -> Any:
-    return gymnasium.wrappers.TransformReward(
-        gymnasium.wrappers.TimeLimit(Counter(limit=100), 12), lambda reward: reward
-    )
 
 
 def vector_of_two() -> Any:
