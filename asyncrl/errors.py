@@ -74,16 +74,20 @@ class EnvironmentFailure(AsyncRLError):
     Attributes:
         where: What was being done, for example ``"step 37 of environment 3"``.
         traceback: The environment's own traceback, formatted.
+        seed: Seed of the episode, where known.
     """
 
-    def __init__(self, where: str, cause: str, traceback: str) -> None:
+    def __init__(self, where: str, cause: str, traceback: str, *, seed: int | None = None) -> None:
         super().__init__(f"{where}: {cause}")
         self.where = where
         self.cause = cause
         self.traceback = traceback
+        self.seed = seed
 
-    def __reduce__(self) -> tuple[type[EnvironmentFailure], tuple[str, str, str]]:
-        return type(self), (self.where, self.cause, self.traceback)
+    def __reduce__(
+        self,
+    ) -> tuple[type[EnvironmentFailure], tuple[str, str, str], dict[str, int | None]]:
+        return type(self), (self.where, self.cause, self.traceback), {"seed": self.seed}
 
 
 class RolloutFailed(AsyncRLError):

@@ -12,7 +12,13 @@ import numpy as np
 from asyncrl.actor.control import RolloutAbandoned, RolloutControl
 from asyncrl.actor.trajectory import StepEvent, Trajectory
 from asyncrl.data import RunSpec, TrajectoryBatch
-from asyncrl.envs import EdgeError, ObservationEdge, environment_failure
+from asyncrl.envs import (
+    EdgeError,
+    ObservationEdge,
+    environment_failure,
+    unpack_reset,
+    unpack_step,
+)
 from asyncrl.errors import AsyncRLError, EnvironmentFailure
 from asyncrl.policies import Policy
 
@@ -25,7 +31,7 @@ class Episode:
 
     batches: list[TrajectoryBatch] = field(default_factory=list[TrajectoryBatch])
     total_reward: float
-    """Undiscounted sum of rewards over steps and agents."""
+    """Undiscounted sum of rewards over steps and agents, from each agent's first action on."""
     steps: int
     metrics: Mapping[str, float]
 
@@ -93,20 +99,23 @@ async def run_episode(
     episode = _Running(trajectory, acting, seed)
     trajectory.acting = _ActingOf(acting.spec, acting.versions)
     await episode.call("reset of the trajectory", trajectory.reset)
-    obs, info = await episode.call("reset of the environment", trajectory.env.reset, seed=seed)
-    event = trajectory.event = StepEvent(obs=obs, info=info)
+    event = trajectory.event = episode.first(
+        await episode.call("reset of the environment", trajectory.env.reset, seed=seed)
+    )
     total = 0.0
     rewarded = True
+    acted: set[str] = set()
     while not event.ended:
         states = await episode.states(event)
         actions, trajectory.extras = acting.choose(states)
+        acted.update(actions)
         action = await episode.call("get_action", trajectory.get_action, actions, event)
         step = await episode.call("step of the environment", trajectory.env.step, action)
         before, event = event, episode.event(step)
         trajectory.event = event
-        reward = await episode.call("get_reward", trajectory.get_reward)
+        reward: Mapping[str, float] | None = await episode.call("get_reward", trajectory.get_reward)
         rewarded = reward is not None
-        total += sum(reward.values()) if reward is not None else 0.0
+        total += _earned(reward, acted) if reward is not None else 0.0
         await episode.call(
             "on_env_feedback", trajectory.on_env_feedback, before, states, actions, reward
         )
@@ -121,6 +130,11 @@ async def run_episode(
         steps=event.step,
         metrics=await episode.call("metrics", trajectory.metrics),
     )
+
+
+def _earned(reward: Mapping[str, float], acted: set[str]) -> float:
+    """Return the rewards of agents that acted; before that no action, so no batch, holds them."""
+    return float(sum(amount for agent, amount in reward.items() if agent in acted))
 
 
 class _ActingOf(dict[str, tuple[str, int]]):
@@ -154,7 +168,7 @@ class _Running:
             raise
         except Exception as error:
             where = f"{what}, step {self._trajectory.event.step + 1} (seed {self._seed})"
-            raise environment_failure(where, error) from error
+            raise environment_failure(where, error, seed=self._seed) from error
 
     async def states(self, event: StepEvent) -> dict[str, np.ndarray]:
         """Return the agents' states as batches store them; refuse misfits by agent and step."""
@@ -170,29 +184,35 @@ class _Running:
         try:
             stored = np.array(edge.one(state), edge.dtype)
         except EdgeError as error:
-            raise EnvironmentFailure(where, str(error), "") from error
+            raise environment_failure(where, error, seed=self._seed) from error
         if edge.checks_finite and not np.isfinite(stored).all():
-            raise EnvironmentFailure(where, edge.not_finite(stored), "")
+            raise EnvironmentFailure(where, edge.not_finite(stored), "", seed=self._seed)
         return stored
 
-    def event(self, step: Any) -> StepEvent:
-        """Return the event of what the environment's `step` gave back."""
+    def first(self, given: Any) -> StepEvent:
+        """Return the event of what the environment's `reset` gave back."""
         try:
-            obs, reward, terminated, truncated, info = step
-        except (TypeError, ValueError):
-            raise EnvironmentFailure(
-                f"step {self._trajectory.event.step + 1} (seed {self._seed})",
-                f"step() returned {type(step).__name__}, not "
-                "(observation, reward, terminated, truncated, info)",
-                "",
-            ) from None
+            obs, info = unpack_reset(given)
+        except EdgeError as error:
+            where = f"reset of the environment (seed {self._seed})"
+            raise environment_failure(where, error, seed=self._seed) from None
+        return StepEvent(obs=obs, info=info)
+
+    def event(self, given: Any) -> StepEvent:
+        """Return the event of what the environment's `step` gave back."""
+        step = self._trajectory.event.step + 1
+        try:
+            obs, reward, terminated, truncated, info = unpack_step(given)
+        except EdgeError as error:
+            where = f"step {step} (seed {self._seed})"
+            raise environment_failure(where, error, seed=self._seed) from None
         return StepEvent(
             obs=obs,
             reward=reward,
             terminated=bool(terminated),
             truncated=bool(truncated),
             info=info,
-            step=self._trajectory.event.step + 1,
+            step=step,
         )
 
 

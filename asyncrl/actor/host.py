@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import anyio
 import numpy as np
 
-from asyncrl.actor.control import RolloutControl
+from asyncrl.actor.control import RolloutAbandoned, RolloutControl
 from asyncrl.actor.episodes import Acting, Episode, run_episode, run_without_loop
 from asyncrl.actor.segments import SegmentRollout, acting_rng, evaluate
 from asyncrl.actor.trajectory import Trajectory, is_async
@@ -43,8 +43,9 @@ CANCELLED = "cancelled"
 class RolloutHost:
     """Runs jobs one at a time, each in one hop to a worker thread.
 
-    Environments are made when first needed and made anew after a failure. A scenario with async
-    callbacks runs on the event loop instead of in the thread.
+    Environments are made when first needed and made anew after a failure; a job that is abandoned
+    leaves them as they are to the next. A scenario with async callbacks runs on the event loop
+    instead of in the thread.
     """
 
     def __init__(self, spec: RunSpec, actor_id: str) -> None:
@@ -86,7 +87,7 @@ class RolloutHost:
 
         Raises:
             EnvironmentFailure: the environment or a callback raised, or broke its own spaces.
-            RolloutAbandoned: `control` was told to stop.
+            RolloutAbandoned: `control` was told to stop; the environments stay.
         """
         if not self._versions:
             raise ConfigError("job", job.job_id, "no weights are loaded", "publish weights first")
@@ -96,6 +97,8 @@ class RolloutHost:
                 parts = await self._run_scenario(job, control)
             else:
                 parts = await self._in_thread(partial(self._run_envs, job, control), control)
+        except RolloutAbandoned:
+            raise  # between two steps: a segment goes on from here, all else begins with a reset
         except BaseException:
             # Whatever state the environments are in now, the next job must not start from it.
             await self.close()

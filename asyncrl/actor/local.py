@@ -104,9 +104,8 @@ class LocalCollection:
         try:
             result = await self._host.run(job, RolloutControl())
         except RolloutAbandoned:
-            await (
-                anyio.lowlevel.checkpoint()
-            )  # raises: only a cancellation abandons a local rollout
+            # Only a cancellation abandons a local rollout; this is where it takes effect.
+            await anyio.lowlevel.checkpoint()
             raise
         return Delivery(result=result, receipt=job.job_id, nbytes=result.nbytes)
 

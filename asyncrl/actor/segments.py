@@ -55,14 +55,15 @@ class SegmentRollout:
     ) -> tuple[TrajectoryBatch, EpisodeStats]:
         """Run `job.size` steps in every environment and return them with the episodes that ended.
 
-        Raises `EnvironmentFailure`, or `RolloutAbandoned` when `control` says so; after either the
-        environments are in an unknown state and must be made anew.
+        Raises `EnvironmentFailure`, after which the environments are in an unknown state and must
+        be made anew, or `RolloutAbandoned` when `control` says so. That comes between two steps:
+        the next segment goes on from there, and the episodes that ended come with its own. Were
+        they cut off instead, the long ones would be missing from what is learned and reported.
         """
         seeds = EpisodeSeeds(self._run_seed, job.job_id, self._envs.num_envs)
         obs = self._obs
         if obs is None:
             obs = self._envs.reset(seeds.first())
-        self._obs = None
         exploration = job.exploration.get(policy_id, {})
         rng = acting_rng(self._run_seed, job.job_id)
         rows = _Rows(job.size, self._envs.num_envs, obs)
@@ -72,9 +73,8 @@ class SegmentRollout:
             step = self._envs.step(acted.action, seeds.next)
             self._tracker.add(step.reward, step.terminated | step.truncated, step.valid)
             rows.after_step(step)
-            obs = step.obs
+            obs = self._obs = step.obs
             control.advance(self._envs.num_envs)
-        self._obs = obs
         return rows.batch(policy_id, version), self._tracker.take()
 
 

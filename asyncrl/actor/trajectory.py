@@ -106,7 +106,12 @@ class Trajectory:
         return self._edge.convert(np.asarray(action)[None])[0]
 
     def get_reward(self) -> Mapping[str, float] | Awaitable[Mapping[str, float] | None] | None:
-        """Return agent id -> reward of the step just made; None to set them in `on_finish`."""
+        """Return agent id -> reward of the step just made; None to set them in `on_finish`.
+
+        It may name any agent, not only those that acted in this step: a reward is for everything
+        its agent did before, so it goes to that agent's latest action. One for an agent that has
+        not acted in this episode yet belongs to no action and counts nowhere.
+        """
         return dict.fromkeys(self.extras, float(self.event.reward))
 
     def on_env_feedback(
@@ -116,16 +121,22 @@ class Trajectory:
         action_by_agent: Mapping[str, Any],
         reward: Mapping[str, float] | None,
     ) -> Awaitable[None] | None:
-        """Record the step: `event` is what the agents acted on, `self.event` what came of it."""
+        """Record the step: `event` is what the agents acted on, `self.event` what came of it.
+
+        Each reward is added to its agent's latest action, this step's or an earlier one; without
+        one, it is left out. So the stored rewards sum to the return of the episode.
+        """
         for agent, state in state_by_agent.items():
             self.steps[agent].append(
                 AgentStep(
                     state=np.asarray(state),
                     action=action_by_agent[agent],
-                    reward=0.0 if reward is None else float(reward.get(agent, 0.0)),
                     extras=self.extras[agent],
                 )
             )
+        for agent, amount in (reward or {}).items():
+            if decided := self.steps.get(agent):
+                decided[-1].reward += float(amount)
         return None
 
     def on_finish(

@@ -29,6 +29,7 @@ from asyncrl.data import FailureReport, JobKind
 from asyncrl.errors import (
     BrokerError,
     BrokerUnavailable,
+    ConfigError,
     EnvironmentFailure,
     RunNotFound,
     RunStateLost,
@@ -117,7 +118,8 @@ class ActorWorker:
         Raises:
             BrokerUnavailable: the server is not there at first, or not for `reconnect_timeout`.
             WaitTimeout: no run of this name appeared within `wait_for_run`.
-            EnvironmentFailure: the environment cannot be made here.
+            EnvironmentFailure: making the environment raised here.
+            ConfigError: the environment is not to be found here.
         """
         with anyio.CancelScope() as self._scope:
             if not self._stopping:
@@ -191,17 +193,8 @@ class ActorWorker:
     async def _prepare(self, broker: Broker, host: RolloutHost) -> None:
         try:
             await host.prepare()
-        except EnvironmentFailure as error:
-            await broker.events.report(
-                FailureReport(
-                    actor_id=self.actor_id,
-                    job_id="",
-                    attempt=1,
-                    where=error.where,
-                    cause=error.cause,
-                    traceback=error.traceback,
-                )
-            )
+        except (EnvironmentFailure, ConfigError) as error:
+            await broker.events.report(self._report_on(error, job_id="", attempt=1))
             raise
 
     @asynccontextmanager
@@ -289,34 +282,49 @@ class ActorWorker:
             self._current = None
 
     async def _ready_to_begin(self, broker: Broker, host: RolloutHost, taken: TakenJob) -> bool:
-        """Whether the job is still wanted; loads newer weights first."""
+        """Whether the job is still wanted; loads newer weights first.
+
+        The newest on the server may be older than the job asks for where the server came back with
+        older data: then this waits for others, and fails the attempt when none come.
+        """
         begun = await broker.jobs.begin(self.actor_id, taken)
         if not begun.ok:
             _log.info("job %s was taken back before it began", taken.job.job_id)
             return False
-        newest = (begun.generation, begun.version)
-        if newest > host.loaded:
-            payload = await broker.weights.fetch(newest)
+        wanted = max(
+            (begun.generation, begun.version), (taken.job.generation, taken.job.min_version)
+        )
+        if wanted > host.loaded:
+            payload = await broker.weights.fetch(wanted)
             host.load(await anyio.to_thread.run_sync(decode_weights, payload))
         return True
 
     async def _report(self, broker: Broker, taken: TakenJob, error: Exception) -> None:
-        """Report a failed attempt, with the environment's own traceback where there is one."""
+        """Report a failed attempt."""
+        report = self._report_on(error, job_id=taken.job.job_id, attempt=taken.job.attempt)
+        _log.error("job %s failed in %s: %s", report.job_id, report.where, report.cause)
+        await broker.jobs.fail(self.actor_id, taken, report)
+
+    def _report_on(self, error: Exception, *, job_id: str, attempt: int) -> FailureReport:
+        """Return what the learner is told, with the environment's own traceback where there is one.
+
+        Options that do not fit need none: their message says what to do.
+        """
         if isinstance(error, EnvironmentFailure):
             where, cause, text = error.where, error.cause, error.traceback
         else:
-            where, cause = "the rollout", f"{type(error).__name__}: {error}"
-            text = traceback.format_exc()
-        _log.error("job %s failed in %s: %s", taken.job.job_id, where, cause)
-        report = FailureReport(
+            where = "the rollout" if job_id else "making the environment"
+            cause = f"{type(error).__name__}: {error}"
+            text = traceback.format_exc() if job_id else ""
+        return FailureReport(
             actor_id=self.actor_id,
-            job_id=taken.job.job_id,
-            attempt=taken.job.attempt,
+            job_id=job_id,
+            attempt=attempt,
             where=where,
             cause=cause,
             traceback=text,
+            seed=error.seed if isinstance(error, EnvironmentFailure) else None,
         )
-        await broker.jobs.fail(self.actor_id, taken, report)
 
     async def _give_back(self, broker: Broker, taken: TakenJob) -> None:
         with anyio.CancelScope(shield=True), anyio.move_on_after(self._config.drain_timeout):

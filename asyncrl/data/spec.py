@@ -78,8 +78,8 @@ class SpaceSpec:
     def _box_problem(self) -> str:
         if len(self.shape) > MAX_SPACE_DIMS:  # before its product: hostile ones take minutes
             return f"the shape has {len(self.shape)} dimensions, at most {MAX_SPACE_DIMS} can be"
-        if any(width < 0 for width in self.shape):
-            return f"shape={self.shape} has a negative width"
+        if any(width < 1 for width in self.shape):
+            return f"shape={self.shape} has a width below 1"
         if self.dtype not in _NUMBERS:
             return f"dtype={self.dtype!r} is not the name of a NumPy dtype of numbers"
         for name, bound in (("low", self.low), ("high", self.high)):

@@ -7,7 +7,7 @@ from asyncrl.envs.batch import EnvBatch, StepBatch
 from asyncrl.envs.build import EnvDescription, describe, make_env_batch
 from asyncrl.envs.edges import ActionEdge, ObservationEdge
 from asyncrl.envs.episodes import EpisodeTracker
-from asyncrl.envs.failing import EdgeError, environment_failure
+from asyncrl.envs.failing import EdgeError, environment_failure, unpack_reset, unpack_step
 from asyncrl.envs.make import make_env
 from asyncrl.envs.spaces import space_spec
 
@@ -24,4 +24,6 @@ __all__ = [
     "make_env",
     "make_env_batch",
     "space_spec",
+    "unpack_reset",
+    "unpack_step",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -33,8 +33,6 @@ class StepBatch(NamedTuple):
     valid: np.ndarray
     """[B] bool, read-only: False where the row was only a reset and so is no transition (NEXT_STEP
     autoreset)."""
-    infos: Sequence[Mapping[str, Any]]
-    """[B] what the environments said beside; at an end, what the last step said, not the reset."""
 
 
 class EnvBatch(Protocol):

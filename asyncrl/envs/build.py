@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
 from gymnasium.vector import VectorEnv
@@ -27,8 +27,6 @@ class EnvDescription:
 
     observation: SpaceSpec
     action: SpaceSpec
-    max_episode_steps: int | None
-    """The time limit of an episode in steps, None where none is declared."""
 
 
 def describe(spec: EnvSpec) -> EnvDescription:
@@ -47,7 +45,6 @@ def describe(spec: EnvSpec) -> EnvDescription:
         return EnvDescription(
             observation=space_spec(observation, "observation space"),
             action=space_spec(action, "action space"),
-            max_episode_steps=_time_limit(made),
         )
     finally:
         _close([made])
@@ -89,17 +86,6 @@ def _vector_batch(spec: EnvSpec, envs: VectorEnv[Any, Any, Any], num_envs: int) 
             f"ask for {envs.num_envs}, or give the factory a parameter num_envs",
         )
     return VectorBatch(envs)
-
-
-def _time_limit(made: AnyEnv) -> int | None:
-    declared = made.spec.max_episode_steps if made.spec is not None else None
-    if declared is None and isinstance(made, gymnasium.Env):
-        env: Any = made
-        while isinstance(env, gymnasium.Wrapper):
-            if isinstance(env, gymnasium.wrappers.TimeLimit):
-                return int(cast("Any", env)._max_episode_steps)
-            env = cast("Any", env).env
-    return declared
 
 
 def _close(made: list[AnyEnv]) -> None:

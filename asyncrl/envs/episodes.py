@@ -49,8 +49,3 @@ class EpisodeTracker:
         )
         self._ended_returns, self._ended_lengths = [], []
         return stats
-
-    def restart(self) -> None:
-        """Forget the running episodes, because every environment was reset; finished ones stay."""
-        self._returns[:] = 0.0
-        self._lengths[:] = 0

@@ -11,10 +11,16 @@ import numpy as np
 from asyncrl.envs.batch import StepBatch
 from asyncrl.envs.closing import close_within
 from asyncrl.envs.edges import ActionEdge, ObservationEdge, describe_space, reward_number
-from asyncrl.envs.failing import EdgeError, environment_failure, reset_place, step_place
+from asyncrl.envs.failing import (
+    EdgeError,
+    environment_failure,
+    reset_place,
+    step_place,
+    unpack_reset,
+)
 from asyncrl.envs.seeding import checked_seeds
 from asyncrl.envs.spaces import space_spec
-from asyncrl.errors import ConfigError
+from asyncrl.errors import ConfigError, EnvironmentFailure
 
 _NUMBERS = frozenset({float, int, np.float64, np.float32})
 """Types of reward that an array element takes as it is."""
@@ -64,33 +70,31 @@ class PlainBatch:
         terminated = np.zeros(self.num_envs, np.bool_)
         truncated = np.zeros(self.num_envs, np.bool_)
         final_obs: dict[int, np.ndarray] = {}
-        infos: list[dict[str, Any]] = []
         ended: list[int] = []
         self._clock += 1
         b = -1
         try:
             for step in self._steps:
                 b += 1
-                seen, reward, is_terminated, is_truncated, info = step(actions[b])
+                seen, reward, is_terminated, is_truncated, _ = step(actions[b])
                 if type(seen) is np.ndarray and seen.dtype is as_is and seen.shape == shape:
                     obs[b] = seen  # as `one` would, without the call
                 else:
                     obs[b] = edge.one(seen)
                 rewards[b] = reward if type(reward) in _NUMBERS else reward_number(reward)
-                infos.append(info)
                 if is_terminated or is_truncated:
                     terminated[b] = bool(is_terminated)
                     truncated[b] = bool(is_truncated)
                     ended.append(b)
         except (Exception, SystemExit) as error:  # SystemExit would vanish in a worker thread
-            raise environment_failure(self._place(b, actions), error) from error
+            raise self._at(b, actions, error) from error
         with np.errstate(over="ignore"):
             reward = rewards.astype(np.float32)
         self._check_finite(obs, reward, actions)
         for b in ended:
             final_obs[b] = np.array(obs[b])
             obs[b] = self._begin(b, next_seed(b))
-        return StepBatch(obs, reward, terminated, truncated, final_obs, self._valid, infos)
+        return StepBatch(obs, reward, terminated, truncated, final_obs, self._valid)
 
     def close(self, timeout: float = 5.0) -> bool:
         """See `EnvBatch.close`."""
@@ -106,28 +110,28 @@ class PlainBatch:
         self._seeds[b] = seed
         self._started[b] = self._clock
         try:
-            seen, _ = self._envs[b].reset(seed=seed)
+            seen, _ = unpack_reset(self._envs[b].reset(seed=seed))
             first = self._edge.one(seen)
             if self._edge.checks_finite and not np.isfinite(first).all():
                 raise EdgeError(self._edge.not_finite(np.asarray(first)))
         except (Exception, SystemExit) as error:
-            raise environment_failure(reset_place(b, seed), error) from error
+            raise environment_failure(reset_place(b, seed), error, seed=seed) from error
         return first
 
     def _check_finite(self, obs: np.ndarray, reward: np.ndarray, actions: list[Any]) -> None:
         if self._edge.checks_finite and not np.isfinite(obs).all():
             axes = tuple(range(1, obs.ndim))
             b = int(np.flatnonzero(~np.isfinite(obs).all(axis=axes))[0])
-            raise environment_failure(
-                self._place(b, actions), EdgeError(self._edge.not_finite(obs[b]))
-            )
+            raise self._at(b, actions, EdgeError(self._edge.not_finite(obs[b])))
         if not np.isfinite(reward).all():
             b = int(np.flatnonzero(~np.isfinite(reward))[0])
             problem = f"the reward {self._rewards[b]} is not a finite float32"
-            raise environment_failure(self._place(b, actions), EdgeError(problem))
+            raise self._at(b, actions, EdgeError(problem))
 
-    def _place(self, b: int, actions: list[Any]) -> str:
-        return step_place(self._clock - self._started[b], b, self._seeds[b], actions[b])
+    def _at(self, b: int, actions: list[Any], error: BaseException) -> EnvironmentFailure:
+        seed = self._seeds[b]
+        where = step_place(self._clock - self._started[b], b, seed, actions[b])
+        return environment_failure(where, error, seed=seed)
 
     def _check_alike(self) -> None:
         for b, env in enumerate(self._envs):

@@ -21,9 +21,17 @@ def space_spec(space: gymnasium.Space[Any], what: str = "space") -> SpaceSpec:
         what: What the space is, for the error message: ``"observation space"``.
 
     Raises:
-        ConfigError: For every other kind of space; the message shows the space and the way round.
+        ConfigError: For every other kind of space, and for a box without elements; the message
+            shows the space and the way round.
     """
     untyped: Any = space  # Gymnasium's own annotations leave element types open
+    if isinstance(space, gymnasium.spaces.Box) and 0 in space.shape:
+        raise ConfigError(
+            what,
+            untyped,
+            "it has no elements, so there is nothing to see or to choose",
+            "give it at least one number, which may be constant",
+        )
     if isinstance(space, gymnasium.spaces.Discrete):
         return SpaceSpec(kind="discrete", dtype="int64", n=int(space.n), start=int(space.start))
     if isinstance(space, gymnasium.spaces.Box) and untyped.dtype.kind in _NUMERIC_KINDS:

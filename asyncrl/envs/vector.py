@@ -20,8 +20,15 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 
 from asyncrl.envs.batch import StepBatch
 from asyncrl.envs.edges import ActionEdge, ObservationEdge
-from asyncrl.envs.failing import EdgeError, environment_failure, reset_place, step_place
-from asyncrl.envs.infos import final_observation, split_infos
+from asyncrl.envs.failing import (
+    EdgeError,
+    environment_failure,
+    reset_place,
+    step_place,
+    told_by_worker,
+    unpack_reset,
+    unpack_step,
+)
 from asyncrl.envs.seeding import checked_seeds
 from asyncrl.envs.spaces import space_spec
 from asyncrl.envs.workers import Culprit, close_vector, find_culprit, watch_workers
@@ -65,7 +72,7 @@ class VectorBatch:
         self._resetting[:] = False
         self._seeds[:] = given
         try:
-            seen, _ = self._envs.reset(seed=self._seed_argument(given))
+            seen, _ = unpack_reset(self._envs.reset(seed=self._seed_argument(given)))
             obs = self._edge.many(seen, self.num_envs)
         except (Exception, SystemExit) as error:
             raise self._reset_failure(error, given) from error
@@ -77,7 +84,7 @@ class VectorBatch:
         actions = self._actions.convert(action)
         self._steps += 1
         try:
-            seen, reward, terminated, truncated, infos = self._envs.step(actions)
+            seen, reward, terminated, truncated, infos = unpack_step(self._envs.step(actions))
             obs = self._edge.many(seen, self.num_envs)
             reward = self._row("reward", reward, np.float32)
             terminated = self._row("terminated", terminated, np.bool_)
@@ -88,9 +95,8 @@ class VectorBatch:
         except (Exception, SystemExit) as error:
             raise self._step_failure(error, actions) from error
         self._check_numbers(obs, reward, actions, final_obs)
-        rows = split_infos(infos, self.num_envs)
         self._restart(ended, obs, next_seed)
-        return StepBatch(obs, reward, terminated, truncated, final_obs, valid, rows)
+        return StepBatch(obs, reward, terminated, truncated, final_obs, valid)
 
     def close(self, timeout: float = 5.0) -> bool:
         """See `EnvBatch.close`. Worker processes that still run at the deadline are killed."""
@@ -117,13 +123,13 @@ class VectorBatch:
         """Return the true last observation of the episode of environment b that just ended."""
         if self._mode is not AutoresetMode.SAME_STEP:
             return np.array(obs[b])
-        seen = final_observation(infos, b)
+        seen = infos.get("final_obs")
         if seen is None:
             raise EdgeError(
                 f"episode of environment {b} ended under SAME_STEP autoreset, but "
                 "infos['final_obs'] does not give its last observation"
             )
-        return np.array(self._edge.one(seen), self._edge.dtype)
+        return np.array(self._edge.one(seen[b]), self._edge.dtype)
 
     def _restart(self, ended: np.ndarray, obs: np.ndarray, next_seed: Callable[[int], int]) -> None:
         """Begin the next episodes where that is up to us; write first observations into `obs`."""
@@ -148,9 +154,10 @@ class VectorBatch:
         for b in ended:
             seeds[b] = self._seeds[b] = int(next_seed(int(b)))
         try:
-            seen, _ = self._envs.reset(
+            given = self._envs.reset(
                 seed=self._seed_argument(seeds), options={"reset_mask": mask.copy()}
             )
+            seen, _ = unpack_reset(given)
             first = self._edge.many(seen, self.num_envs)
         except (Exception, SystemExit) as error:
             raise self._reset_failure(error, seeds) from error
@@ -203,11 +210,12 @@ class VectorBatch:
         for b in np.flatnonzero(rows):
             if not np.isfinite(obs[b]).all():
                 problem = EdgeError(self._edge.not_finite(obs[b]))
-                raise environment_failure(reset_place(int(b), self._seeds[b]), problem)
+                seed = self._seeds[b]
+                raise environment_failure(reset_place(int(b), seed), problem, seed=seed)
 
     def _at(self, b: int, actions: np.ndarray, problem: str) -> EnvironmentFailure:
         where = step_place(int(self._steps[b]), b, self._seeds[b], actions[b])
-        return environment_failure(where, EdgeError(problem))
+        return environment_failure(where, EdgeError(problem), seed=self._seeds[b])
 
     def _step_failure(self, error: BaseException, actions: np.ndarray) -> EnvironmentFailure:
         culprit = find_culprit(error, self._envs, self._worker_errors)
@@ -217,7 +225,7 @@ class VectorBatch:
             return environment_failure(where, error)
         b = culprit.env
         where = step_place(int(self._steps[b]), b, self._seeds[b], actions[b])
-        return _failure_of(culprit, where, error)
+        return _failure_of(culprit, where, error, self._seeds[b])
 
     def _reset_failure(
         self, error: BaseException, seeds: Sequence[int | None]
@@ -226,7 +234,8 @@ class VectorBatch:
         if culprit is None:
             where = f"reset of the vector environment of {self.num_envs}"
             return environment_failure(where, error)
-        return _failure_of(culprit, reset_place(culprit.env, seeds[culprit.env]), error)
+        seed = seeds[culprit.env]
+        return _failure_of(culprit, reset_place(culprit.env, seed), error, seed)
 
 
 def autoreset_mode(envs: VectorEnv[Any, Any, Any]) -> AutoresetMode:
@@ -257,7 +266,11 @@ def autoreset_mode(envs: VectorEnv[Any, Any, Any]) -> AutoresetMode:
     return mode
 
 
-def _failure_of(culprit: Culprit, where: str, error: BaseException) -> EnvironmentFailure:
+def _failure_of(
+    culprit: Culprit, where: str, error: BaseException, seed: int | None
+) -> EnvironmentFailure:
+    if problem := told_by_worker(culprit.cause, culprit.traceback):
+        return EnvironmentFailure(where, problem, "", seed=seed)
     if culprit.cause:
-        return EnvironmentFailure(where, culprit.cause, culprit.traceback)
-    return environment_failure(where, error)
+        return EnvironmentFailure(where, culprit.cause, culprit.traceback, seed=seed)
+    return environment_failure(where, error, seed=seed)

@@ -14,7 +14,7 @@ from asyncrl.metrics.events import (
     Progress,
 )
 from asyncrl.metrics.files import CsvSink, JsonlSink
-from asyncrl.metrics.logs import ContextLogger, bind, configure_logging
+from asyncrl.metrics.logs import configure_logging
 from asyncrl.metrics.running import RateMeter, ReturnWindow, eta
 from asyncrl.metrics.sinks import Fanout, GuardedSink, Sink
 from asyncrl.metrics.tensorboard_sink import TensorBoardSink
@@ -24,7 +24,6 @@ __all__ = [
     "ActorChanged",
     "Checkpointed",
     "ConsoleSink",
-    "ContextLogger",
     "CsvSink",
     "Evaluation",
     "Event",
@@ -40,7 +39,6 @@ __all__ = [
     "ReturnWindow",
     "Sink",
     "TensorBoardSink",
-    "bind",
     "configure_logging",
     "eta",
 ]

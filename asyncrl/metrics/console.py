@@ -10,9 +10,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol, TextIO
 
-from asyncrl.metrics.events import Event, JobFailed, Progress
+from asyncrl.metrics.events import Event, Progress
 from asyncrl.metrics.sinks import GuardedSink
-from asyncrl.metrics.text import Line, describe, progress_line
+from asyncrl.metrics.text import Line, describe, progress_line, traceback_text
 
 _REMEMBERED_TRACEBACKS = 32
 
@@ -33,7 +33,7 @@ class ConsoleSink(GuardedSink):
     On a terminal the newest `Progress` stands in a panel and every other event scrolls by above it;
     elsewhere (a pipe, a file, ``TERM=dumb``) everything is one plain line, progress at most every
     `interval` seconds but always the first and the last. A failed job brings the environment's own
-    traceback; one that was shown already is not repeated unless the job is given up.
+    traceback; further attempts that fail with the same one are a line each.
 
     Args:
         file: Where to; None is standard output.
@@ -66,17 +66,21 @@ class ConsoleSink(GuardedSink):
         else:
             self._view = PlainView(out, interval=interval, clock=clock, now=now, width=width)
 
+    def has_shown(self, traceback: str) -> bool:
+        """Whether this traceback was shown, and not so long ago that it is forgotten."""
+        return traceback_text(traceback) in self._tracebacks
+
     def _write(self, event: Event) -> None:
         if isinstance(event, Progress):
             self._view.progress(event)
         elif (line := describe(event)) is not None:
-            self._view.line(_stamp(self._now()), self._once(event, line))
+            self._view.line(_stamp(self._now()), self._once(line))
 
-    def _once(self, event: Event, line: Line) -> Line:
+    def _once(self, line: Line) -> Line:
         """The line, less a traceback that was shown before: failing environments repeat theirs."""
         if not line.detail:
             return line
-        if line.detail in self._tracebacks and not (isinstance(event, JobFailed) and event.dead):
+        if line.detail in self._tracebacks:
             return Line(f"{line.text} (same traceback as before)", line.tone)
         self._tracebacks.append(line.detail)
         return line

@@ -89,13 +89,11 @@ class ActorChange(StrEnum):
     """It said good-bye, holding nothing."""
     DEAD = "dead"
     """Its heartbeat stopped; its jobs go to others."""
-    DRAINING = "draining"
-    """It finishes or releases what it holds, then leaves."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActorChanged:
-    """An actor joined, left, died or is about to leave."""
+    """An actor joined, left or died."""
 
     actor: str
     change: ActorChange

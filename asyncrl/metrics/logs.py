@@ -1,4 +1,4 @@
-"""Logs of the command line: one line an event, with run, actor and job.
+"""Logs of the command line: one line an event.
 
 The library itself only ever gets loggers; `configure_logging` is for whoever owns the process.
 """
@@ -7,46 +7,19 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, MutableMapping
 from datetime import datetime
-from typing import Any, TextIO
+from typing import TextIO
 
 from asyncrl.errors import ConfigError
 from asyncrl.metrics.text import one_line
 
-_FIELDS = ("run", "actor", "job")
 _LEVELS = ("debug", "info", "warning", "error", "critical")
-
-
-class ContextLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose lines name the run, actor and job they are about."""
-
-    def __init__(self, logger: logging.Logger, context: Mapping[str, str]) -> None:
-        super().__init__(logger, dict(context))
-        self.context = dict(context)
-
-    def process(
-        self, msg: Any, kwargs: MutableMapping[str, Any]
-    ) -> tuple[Any, MutableMapping[str, Any]]:
-        """Add the context to a record's fields; what a call gives itself in `extra` goes first."""
-        return msg, {**kwargs, "extra": {**self.context, **(kwargs.get("extra") or {})}}
-
-
-def bind(
-    logger: logging.Logger | ContextLogger, *, run: str = "", actor: str = "", job: str = ""
-) -> ContextLogger:
-    """A logger whose lines carry these fields, besides those that `logger` carries already."""
-    base, context = (
-        (logger.logger, logger.context) if isinstance(logger, ContextLogger) else (logger, {})
-    )
-    given = {"run": run, "actor": actor, "job": job}
-    return ContextLogger(base, {**context, **{name: text for name, text in given.items() if text}})
 
 
 class LineFormatter(logging.Formatter):
     """Formats a record as one line.
 
-    Such as ``03:37:13.123 WARNING actor.worker run=cartpole actor=a1 job=7: lost the server``.
+    Such as ``03:37:13.123 WARNING actor.worker: the server is away``.
 
     An exception is named at the end of the line, for example ``[ValueError: boom]``; with
     `tracebacks` its traceback follows on lines of its own.
@@ -61,7 +34,6 @@ class LineFormatter(logging.Formatter):
         when = datetime.fromtimestamp(record.created).astimezone()
         head = [f"{when:%H:%M:%S}.{int(record.msecs):03d}", record.levelname]
         head.append(record.name.removeprefix("asyncrl."))
-        head += [f"{name}={text}" for name in _FIELDS if (text := getattr(record, name, ""))]
         text = f"{' '.join(head)}: {record.getMessage()}"
         error = record.exc_info[1] if record.exc_info else None
         if error is None or record.exc_info is None:

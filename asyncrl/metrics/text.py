@@ -26,7 +26,6 @@ _ACTOR_TONES: dict[ActorChange, Tone] = {
     ActorChange.JOINED: "good",
     ActorChange.LEFT: "plain",
     ActorChange.DEAD: "bad",
-    ActorChange.DRAINING: "plain",
 }
 _LEVEL_TONES: dict[Level, Tone] = {
     Level.DEBUG: "quiet",
@@ -53,6 +52,11 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """`text` as one printable line, its lines joined by ``" | "``."""
     return " | ".join(part.strip() for part in printable(text).split("\n") if part.strip())
+
+
+def traceback_text(text: str) -> str:
+    """`text`, a formatted traceback, as it stands below the line about a failure."""
+    return printable(text).rstrip()
 
 
 def number(value: float | None) -> str:
@@ -175,4 +179,4 @@ def _failed(event: JobFailed) -> Line:
         else f"actor {event.actor} {outcome}"
     )
     text = f"{subject} (attempt {event.attempt}{seed}), {event.where}: {event.cause}"
-    return Line(one_line(text), "bad", printable(event.traceback).rstrip())
+    return Line(one_line(text), "bad", traceback_text(event.traceback))

@@ -161,6 +161,44 @@ def test_a_rollout_told_to_stop_stops_before_its_next_step(envs: EnvBatch):
     assert control.env_steps == 3
 
 
+class Until(RolloutControl):
+    """Is told to stop in the step that makes `env_steps` reach a number."""
+
+    def __init__(self, env_steps: int) -> None:
+        super().__init__()
+        self._last = env_steps
+
+    def advance(self, env_steps: int) -> None:
+        if self.env_steps + env_steps >= self._last:
+            self.abandon("lost")
+        super().advance(env_steps)
+
+
+def test_an_abandoned_segment_is_followed_by_the_next_as_if_it_were_complete(envs: EnvBatch):
+    rollout = SegmentRollout(envs, 0)
+    lengths: list[int] = []
+    returns: list[float] = []
+    steps = 0
+    for number, stop in enumerate([None, 9, None, 12, 3, 6, 15, None, 3, None]):
+        control = RolloutControl() if stop is None else Until(stop)
+        try:
+            batch, stats = rollout.collect(job(7, number), policy(), 3, "policy", control)
+        except RolloutAbandoned:
+            assert control.env_steps == stop
+        else:
+            batch.validate()
+            np.testing.assert_array_equal(batch.next_obs()[..., 0], batch.obs[..., 0] + 1)
+            np.testing.assert_array_equal(batch.reward, batch.obs[..., 0] + 1)
+            lengths += stats.lengths.tolist()
+            returns += stats.returns.tolist()
+        steps += control.env_steps // 3
+    # Where a reset is a step of its own an episode and its reset take one more.
+    reset = int(getattr(envs, "_mode", None) is AutoresetMode.NEXT_STEP)
+    expected = [n for n in LENGTHS for _ in range((steps + reset) // (n + reset))]
+    assert sorted(lengths) == sorted(expected)
+    assert sorted(returns) == sorted(n * (n + 1) / 2 for n in expected)
+
+
 def test_no_two_episodes_share_a_seed_and_a_reassigned_job_repeats_its_own():
     seeds = [
         seed

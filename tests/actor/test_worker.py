@@ -11,14 +11,35 @@ import pytest
 
 from asyncrl.actor import ActorWorker, WorkerConfig
 from asyncrl.algorithms import PPO
-from asyncrl.broker import BrokerConfig, connect
+from asyncrl.broker import Broker, BrokerConfig, connect
 from asyncrl.broker.embedded import EmbeddedServer
-from asyncrl.errors import BrokerUnavailable, EnvironmentFailure, RunStateLost, WaitTimeout
+from asyncrl.data import (
+    DEFAULT_POLICY,
+    EnvSpec,
+    JobKind,
+    JobUnit,
+    PolicySpec,
+    PolicyWeights,
+    RolloutJob,
+    RunSpec,
+    SpaceSpec,
+    WeightSet,
+)
+from asyncrl.errors import (
+    BrokerUnavailable,
+    ConfigError,
+    EnvironmentFailure,
+    RunStateLost,
+    WaitTimeout,
+)
 from asyncrl.learner import OnPolicyLearner
 from asyncrl.learner.checkpoint import CheckpointStore
 from asyncrl.metrics import Event, Progress
+from asyncrl.policies import initial_params
 from asyncrl.proxy import ActorProxy, ProxyConfig
+from asyncrl.testing import wait_until
 from asyncrl.testing.envs import Counter
+from asyncrl.wire import decode_result, encode_weights
 
 SMALL = PPO(rollout_steps=8, epochs=1, hidden=(4,), value_hidden=(4,))
 QUICK = BrokerConfig(block_seconds=0.2, outage_timeout=20.0, blob_ttl=60.0)
@@ -121,28 +142,77 @@ async def test_a_server_that_was_never_there_is_said_at_once():
         await ActorWorker("redis://127.0.0.1:1/0", "r", WORKER, HASTY).run()
 
 
-async def test_an_environment_that_cannot_be_made_here_is_reported_to_the_learner(
-    redis_url: str, run_name: str
-):
-    """FIELD-CASES 4: the learner's machine could make it, this one cannot."""
-    from asyncrl.data import EnvSpec, PolicySpec, RunSpec, SpaceSpec
-
+def spec_of(env: str) -> RunSpec:
     shape = PolicySpec(
         observation=SpaceSpec(kind="box", shape=(1,)),
         action=SpaceSpec(kind="discrete", dtype="int64", n=2),
         head="categorical",
+        hidden=(4,),
     )
-    spec = RunSpec(
-        env=EnvSpec(env="asyncrl.testing.envs:RaisesWhenMade"), policies={"policy": shape}
-    )
+    return RunSpec(env=EnvSpec(env=env, num_envs=1), policies={DEFAULT_POLICY: shape})
+
+
+@pytest.mark.parametrize(
+    ("env", "error", "said"),
+    [
+        ("asyncrl.testing.envs:RaisesWhenMade", EnvironmentFailure, "no licence"),
+        ("only_on_the_learners_machine:Env", ConfigError, "no module 'only_on_the_learners"),
+    ],
+)
+async def test_an_environment_that_cannot_be_made_here_is_reported_to_the_learner(
+    redis_url: str, run_name: str, env: str, error: type[Exception], said: str
+):
+    """FIELD-CASES 4: the learner's machine could make it, this one cannot."""
     async with connect(redis_url, run=run_name, config=QUICK) as broker:
-        await broker.create_run(spec, "test")
-        with pytest.raises(EnvironmentFailure, match="no licence"):
+        await broker.create_run(spec_of(env), "test")
+        with pytest.raises(error, match=said):
             await ActorWorker(redis_url, run_name, WORKER, QUICK, actor_id="here").run()
         (failure,) = [e for e in await broker.events.tail() if e.kind == "failure"]
     assert failure.report is not None
-    assert "the simulator has no licence" in failure.report.traceback
+    assert said in failure.report.cause
+    assert ("the simulator has no licence" in failure.report.traceback) == ("RaisesWhen" in env)
     assert failure.actor_id == "here"
+
+
+async def test_a_job_waits_for_weights_as_new_as_it_asks_for(redis_url: str, run_name: str):
+    """A server that came back from an older snapshot names older weights as its newest."""
+    spec = spec_of("asyncrl.testing.envs:Counter")
+    hurried = BrokerConfig(block_seconds=0.2, outage_timeout=5.0, weights_timeout=0.2)
+    job = RolloutJob(
+        job_id="g1-train-1",
+        kind=JobKind.TRAIN,
+        unit=JobUnit.STEPS,
+        size=4,
+        generation=1,
+        min_version=3,
+    )
+    patient = BrokerConfig(block_seconds=0.2, outage_timeout=5.0, max_attempts=50)
+    async with connect(redis_url, run=run_name, config=patient) as broker:
+        await broker.create_run(spec, "test")
+        await broker.weights.publish(1, weights(spec, 1), 1)
+        await broker.jobs.submit(job)
+        async with anyio.create_task_group() as tasks:
+            worker = ActorWorker(redis_url, run_name, WORKER, hurried)
+            tasks.start_soon(worker.run)
+            (event,) = await wait_until(
+                lambda: _failures(broker), 10, "an attempt that had to do with old weights"
+            )
+            assert "weights of generation and version (1, 3)" in event.report.cause
+            await broker.weights.publish(3, weights(spec, 3), 1)
+            (entry,) = await wait_until(broker.results.read, 10, "the result")
+            worker.stop()
+            assert entry.payload is not None
+            assert decode_result(entry.payload).weights_version == 3
+
+
+async def _failures(broker: Broker) -> list[Any]:
+    return [event for event in await broker.events.tail() if event.kind == "failure"][:1]
+
+
+def weights(spec: RunSpec, version: int) -> bytes:
+    params = initial_params(spec.policies[DEFAULT_POLICY], 0)
+    policies = {DEFAULT_POLICY: PolicyWeights(version=version, params=params)}
+    return encode_weights(WeightSet(generation=1, version=version, policies=policies))
 
 
 RELEASE = threading.Event()

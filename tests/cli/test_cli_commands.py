@@ -315,6 +315,22 @@ def test_bad_input_is_one_clear_line(folder: Path, case: str, capfd: pytest.Capt
     assert "asyncrl/cli" not in "".join(before) + output  # an environment's traceback, never ours
 
 
+def test_a_failing_environments_traceback_is_shown_once_and_recorded_with_every_attempt(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+):
+    env = "asyncrl.testing.envs:CrashesAtStep"
+    assert main([*SMALL, "--env", env, "--run", "r", "--runs-dir", str(folder)]) == 1
+    output, errors = capfd.readouterr()
+    assert (output + errors).count("Traceback (most recent call last)") == 1
+    assert output.count("same traceback as before") >= 3
+    assert "broken on purpose in step 3" in errors.splitlines()[-1]
+    assert len(errors.splitlines()) == 1
+    records = [json.loads(line) for line in (folder / "r/metrics.jsonl").read_text().splitlines()]
+    failed = [each for each in records if "traceback" in each]
+    assert len(failed) >= 4
+    assert all("broken on purpose in step 3" in each["traceback"] for each in failed)
+
+
 def test_a_wrong_password_is_refused_and_not_repeated(folder: Path):
     server = start([sys.executable, "-m", "asyncrl.broker"])
     url = read_until(server, r"^redis://").strip()

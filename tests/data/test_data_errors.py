@@ -39,6 +39,9 @@ def test_an_environments_failure_carries_where_why_and_its_own_traceback():
         "ValueError: no",
         "Traceback ...",
     )
+    assert again.seed is None
+    seeded = copy.copy(EnvironmentFailure("reset", "ValueError: no", "", seed=5))
+    assert (str(seeded), seeded.seed) == ("reset: ValueError: no", 5)
 
 
 def test_a_failed_rollout_carries_the_traceback_of_its_last_attempt():

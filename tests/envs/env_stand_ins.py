@@ -120,7 +120,9 @@ class WorseEachEpisode(Counter):
 
 
 class Acts(Counter):
-    """Says in its info which action it got."""
+    """Keeps the action it got."""
+
+    got: Any
 
     def __init__(self, low: Any, high: Any, dtype: str = "float32", size: int = 2) -> None:
         super().__init__(limit=1000)
@@ -128,12 +130,14 @@ class Acts(Counter):
         self.action_space = spaces.Box(bounds[0], bounds[1], dtype=np.dtype(dtype).type)
 
     def step(self, action: Any) -> Step:
-        obs, reward, terminated, truncated, info = super().step(action)
-        return obs, reward, terminated, truncated, info | {"action": action}
+        self.got = action
+        return super().step(action)
 
 
 class Shifted(Counter):
-    """Discrete spaces that start at 5 and at -1."""
+    """Discrete spaces that start at 5 and at -1; keeps the action it got."""
+
+    got: Any
 
     def __init__(self) -> None:
         super().__init__(limit=3)
@@ -144,8 +148,8 @@ class Shifted(Counter):
         return np.array(5 + self.t, np.int64)
 
     def step(self, action: Any) -> Step:
-        obs, reward, terminated, truncated, info = super().step(action)
-        return obs, reward, terminated, truncated, info | {"action": action}
+        self.got = action
+        return super().step(action)
 
 
 class Tells(Shifted):
@@ -210,6 +214,47 @@ class Closes(Counter):
             log.write("closed\n")
 
 
+class Old(Counter):
+    """Has the interface of old Gym, in `reset`, in `step`, or in something else than either."""
+
+    def __init__(self, what: str, wide: int = 1) -> None:
+        super().__init__()
+        self.observation_space = spaces.Box(0, 1000, (wide,), np.float32)
+        self._what, self._wide = what, wide
+
+    def _obs(self) -> Any:
+        return np.full(self._wide, self.t, np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        obs, info = super().reset(seed=seed)
+        return obs if self._what == "reset" else (obs, info)
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        if self._what == "none":
+            return None
+        return obs, reward, terminated or truncated, info
+
+
+class UnpacksBadly(Counter):
+    """Has a bug that sounds like an old interface."""
+
+    def step(self, action: Any) -> Any:
+        a, b, c, d, e = [action] * 4
+        return a, b, c, d, e
+
+
+def old_with_limit(what: str) -> Any:
+    return gymnasium.wrappers.TimeLimit(Old(what), 5)
+
+
+def nothing_to_see(where: str, wide: int) -> Any:
+    """Make an environment with a space that has no elements."""
+    env = Counter()
+    setattr(env, f"{where}_space", spaces.Box(-1, 1, (wide, 0) if wide else (0,), np.float32))
+    return env
+
+
 class NativeVector(VectorEnv[Any, Any, Any]):
     """Vectorised by itself: counts to `limit`; takes one seed, and shows it in the observation."""
 
@@ -247,6 +292,8 @@ class FaultyVector(NativeVector):
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
         if self._what == "reset":
             raise RuntimeError("the simulator stopped")
+        if self._what == "old reset":
+            return self._obs()
         obs, info = super().reset(seed=seed, options=options)
         return (obs[:1] if self._what == "shape" else obs), info
 
@@ -254,6 +301,8 @@ class FaultyVector(NativeVector):
         if self._what == "step":
             raise RuntimeError("the simulator stopped")
         obs, reward, *rest = super().step(actions)
+        if self._what == "old step":
+            return obs, reward, *rest[1:]
         return (obs, reward[:, None] if self._what == "reward" else reward, *rest)
 
 
@@ -292,12 +341,6 @@ def changing() -> Any:
 
 
 changing_counts: list[int] = []
-
-
-def time_limited() -> Any:
-    return gymnasium.wrappers.TransformReward(
-        gymnasium.wrappers.TimeLimit(Counter(limit=100), 12), lambda reward: reward
-    )
 
 
 def vector_of_two() -> Any:

@@ -9,7 +9,6 @@ from gymnasium.vector import AutoresetMode
 
 from asyncrl.data import EnvSpec
 from asyncrl.envs import make_env_batch
-from asyncrl.envs.infos import split_infos
 from asyncrl.errors import ConfigError
 
 MODES = ["NextStep", "SameStep", "Disabled"]
@@ -75,14 +74,6 @@ def test_terminated_and_truncated_stay_apart_as_the_environment_gave_them(ends: 
         assert step.final_obs[1].tolist() == [1.0]
 
 
-@pytest.mark.parametrize("env", ["plain", *MODES])
-def test_infos_are_one_dict_an_environment_and_at_an_end_the_last_steps(env: str) -> None:
-    batch = batch_of("Counter", 2, limit=3) if env == "plain" else batch_of("vector", 2, mode=env)
-    batch.reset([1, 2])
-    said = [[info.get("t") for info in batch.step(zeros(batch), seeder()).infos] for _ in range(3)]
-    assert said == [[1, 1], [2, 2], [3, 3]]
-
-
 def test_final_observations_outlive_the_next_step() -> None:
     for batch in [batch_of("Counter", 1, limit=2), batch_of("vector", 1, limit=2, mode="Disabled")]:
         batch.reset([1])
@@ -117,22 +108,3 @@ def test_a_vector_env_known_to_insert_a_reset_as_a_step_is_refused() -> None:
     batch = batch_of("without_shared_memory", 2, mode="SameStep")
     assert len(drive(batch, 7).episodes) == 2
     assert batch.close()
-
-
-def test_vectorised_infos_come_apart_by_environment() -> None:
-    infos = {
-        "score": np.array([1.5, 0.0]),
-        "_score": np.array([True, False]),
-        "nested": {"deep": np.array([0, 4]), "_deep": np.array([False, True])},
-        "_nested": np.array([False, True]),
-        "of all": "text",
-        "per env": ["a", "b"],
-        "final_obs": np.array([None, None]),
-        "_final_obs": np.array([False, False]),
-    }
-    assert split_infos(infos, 2) == [
-        {"score": 1.5, "of all": "text", "per env": "a"},
-        {"nested": {"deep": 4}, "of all": "text", "per env": "b"},
-    ]
-    old_style = {"final_info": np.array([{"t": 3}, None]), "_final_info": np.array([True, False])}
-    assert split_infos(old_style, 2) == [{"t": 3}, {}]

@@ -55,16 +55,6 @@ def test_a_long_episode_is_summed_in_float64() -> None:
     assert tracker.take().returns.tolist() == [2**24 + 2]
 
 
-def test_after_a_restart_the_broken_off_episodes_are_forgotten() -> None:
-    tracker = EpisodeTracker(2)
-    tracker.add(np.array([7, 7], np.float32), flags(1, 0))
-    tracker.restart()
-    tracker.add(np.array([1, 1], np.float32), flags(0, 1))
-    stats = tracker.take()
-    assert stats.returns.tolist() == [7, 1]
-    assert stats.lengths.tolist() == [1, 1]
-
-
 @given(
     st.lists(
         st.tuples(st.integers(-8, 8), st.booleans(), st.booleans(), st.booleans()), max_size=40

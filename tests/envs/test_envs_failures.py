@@ -35,6 +35,7 @@ def test_a_crash_in_step_37_names_environment_seed_and_action_with_its_traceback
         batch.step(np.ones(4, np.int64), seeder())
     failure = caught.value
     assert failure.where == "step 37 of environment 0 (seed 40, last action 1)"
+    assert failure.seed == 40
     assert failure.cause == "ZeroDivisionError: division by zero"
     assert "_divide_by" in failure.traceback
     assert "asyncrl/envs/plain.py" not in failure.traceback, "it begins in the environment"
@@ -69,6 +70,7 @@ def test_a_failing_first_reset_says_so(env: str) -> None:
     with pytest.raises(EnvironmentFailure) as caught:
         batch_of(env, 2, at_reset=1, **kwargs).reset([31, 32])
     assert caught.value.where == "reset of environment 0 (seed 31)"
+    assert caught.value.seed == 31
     assert caught.value.cause == "OSError: the level file is gone"
     assert "the level file is gone" in caught.value.traceback
 
@@ -93,6 +95,7 @@ def test_a_crash_in_a_worker_process_keeps_its_traceback_and_place() -> None:
     with pytest.raises(EnvironmentFailure) as caught:
         batch.step(zeros(batch), seeder())
     assert caught.value.where == "step 3 of environment 1 (seed 2, last action 0)"
+    assert caught.value.seed == 2
     assert caught.value.cause == "ZeroDivisionError: division by zero"
     assert "_divide_by" in caught.value.traceback
     batch.close(timeout=5)
@@ -199,8 +202,9 @@ def test_a_vector_envs_non_finite_first_observation_names_the_reset(
     batch.reset([1, 2])
     for _ in range(steps - 1):
         batch.step(zeros(batch), lambda _: 9)
-    with pytest.raises(EnvironmentFailure, match=rf"reset of environment 0 \({seed}\)"):
+    with pytest.raises(EnvironmentFailure, match=rf"reset of environment 0 \({seed}\)") as caught:
         batch.step(zeros(batch), lambda _: 9)
+    assert caught.value.seed == (9 if mode == "Disabled" else None)
 
 
 @pytest.mark.parametrize("env", ["WorseEachEpisode", "vector"])
@@ -208,8 +212,9 @@ def test_a_non_finite_last_observation_names_the_step(env: str) -> None:
     kwargs = {"env": "WorseEachEpisode", "mode": "SameStep"} if env == "vector" else {}
     batch = batch_of(env, 2, last=True, **kwargs)
     batch.reset([1, 2])
-    with pytest.raises(EnvironmentFailure, match=r"step 1 of environment 0 \(seed 1, last action"):
+    with pytest.raises(EnvironmentFailure, match=r"step 1 of environment 0 \(seed 1, l") as caught:
         batch.step(zeros(batch), seeder())
+    assert caught.value.seed == 1
 
 
 def test_a_long_action_is_shortened_in_the_message() -> None:

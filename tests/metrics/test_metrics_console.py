@@ -147,15 +147,26 @@ def test_a_failure_shows_the_environments_own_traceback_with_job_and_seed():
     assert [line.removeprefix("    ") for line in trace] == TRACEBACK.rstrip().splitlines()
 
 
-def test_a_traceback_is_not_repeated_unless_the_job_is_given_up():
+def test_a_traceback_is_shown_once_however_many_attempts_fail_with_it():
     sink, out, _ = plain()
     sink.write(failure())
     sink.write(failure(job="1-8"))
     assert out.getvalue().count("Traceback (most") == 1
     assert "same traceback as before" in out.getvalue()
     sink.write(failure(job="1-8", attempt=3, dead=True))
-    assert out.getvalue().count("Traceback (most") == 2
+    assert out.getvalue().count("Traceback (most") == 1
     assert "job 1-8 failed for good" in out.getvalue()
+    assert len(out.getvalue().splitlines()) == 3 + len(TRACEBACK.splitlines())
+    sink.write(failure(job="1-9", traceback=TRACEBACK.replace("line 3", "line 4")))
+    assert out.getvalue().count("Traceback (most") == 2
+
+
+def test_a_console_knows_which_tracebacks_it_has_shown():
+    sink, _, _ = plain()
+    assert not sink.has_shown(TRACEBACK)
+    sink.write(failure())
+    assert sink.has_shown(TRACEBACK)
+    assert not sink.has_shown("")
 
 
 def test_a_failure_outside_a_job_names_the_actor():

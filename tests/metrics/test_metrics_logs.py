@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from asyncrl.errors import ConfigError
-from asyncrl.metrics import bind, configure_logging
+from asyncrl.metrics import configure_logging
 
 
 @pytest.fixture(autouse=True)
@@ -18,16 +18,16 @@ def restored_logger() -> Iterator[None]:
     logger.setLevel(level)
 
 
-def test_a_record_is_one_line_with_run_actor_and_job():
+def test_a_record_is_one_line_with_its_level_and_place():
     stream = io.StringIO()
     configure_logging("info", stream)
-    log = bind(logging.getLogger("asyncrl.actor.worker"), run="cartpole", actor="a1")
-    log.info("took it\nup", extra={"job": "1-7"})
-    bind(log, job="1-8").warning("gave %d up", 2)
+    log = logging.getLogger("asyncrl.actor.worker")
+    log.info("took it\nup")
+    log.warning("gave %d up", 2)
     log.debug("unheard")
     first, second = stream.getvalue().splitlines()
-    assert first.endswith(" INFO actor.worker run=cartpole actor=a1 job=1-7: took it | up")
-    assert second.endswith(" WARNING actor.worker run=cartpole actor=a1 job=1-8: gave 2 up")
+    assert first.endswith(" INFO actor.worker: took it | up")
+    assert second.endswith(" WARNING actor.worker: gave 2 up")
 
 
 def test_an_exception_is_named_on_the_line_and_traced_only_at_debug():

@@ -238,7 +238,7 @@ async def test_a_raising_environment_reaches_the_learner_with_its_traceback_and_
     assert ledger.balanced, ledger.explain()
     failures: list[JobFailed] = recorder.of(JobFailed)
     assert len(failures) == 6
-    assert all("(seed " in each.where for each in failures)
+    assert all(f"(seed {each.seed}" in each.where for each in failures)
 
 
 async def test_one_failure_costs_one_attempt_and_the_actor_goes_on(
