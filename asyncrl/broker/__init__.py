@@ -5,6 +5,7 @@ from asyncrl.broker.config import BrokerConfig
 from asyncrl.broker.events import EventLog
 from asyncrl.broker.jobs import JobQueue
 from asyncrl.broker.ledger import Ledger
+from asyncrl.broker.limits import RunLimits
 from asyncrl.broker.nouns import (
     ActorPresence,
     Beat,
@@ -49,6 +50,7 @@ __all__ = [
     "ResultEntry",
     "ResultStream",
     "RunInfo",
+    "RunLimits",
     "Submitted",
     "TakenJob",
     "Version",

@@ -15,6 +15,7 @@ from asyncrl.broker.events import EventLog
 from asyncrl.broker.jobs import JobQueue
 from asyncrl.broker.keys import Keys
 from asyncrl.broker.ledger import Ledger, read_ledger
+from asyncrl.broker.limits import RunLimits, limits_from_fields, limits_to_fields
 from asyncrl.broker.nouns import RunInfo
 from asyncrl.broker.presence import Presence
 from asyncrl.broker.results import ResultStream
@@ -70,21 +71,27 @@ class Broker:
         """
         await self._session.client.hello()
 
-    async def create_run(self, spec: RunSpec, owner: str) -> RunInfo:
+    async def create_run(
+        self, spec: RunSpec, owner: str, limits: RunLimits | None = None
+    ) -> RunInfo:
         """Create the run, or take it over as its next generation; from now on this is its learner.
 
         A takeover cancels every unfinished job of older generations in the same step and keeps the
         accepted results, which `results.read_pending` returns. `spec` replaces the stored one, from
-        which only the seed and the number of environments may differ.
+        which only the seed and the number of environments may differ, and `limits` (the defaults
+        where None) the stored ones, for every process of the run at once.
 
         Raises:
+            ConfigError: `limits` and this process's `outage_timeout` do not go together.
             RunMismatch: The run on the server trains something else or speaks another protocol.
         """
-        session = self._session
+        session, limits = self._session, limits or RunLimits()
+        limits.check_outages(self.config.outage_timeout)
         encoded, call = encode_run(spec), uuid.uuid4().hex
         args = (
             *(uuid.uuid4().hex, run_fingerprint(spec), PROTOCOL_VERSION),
-            *(metadata.version("asyncrl"), encoded, owner, call, self.config.done_keep),
+            *(metadata.version("asyncrl"), encoded, owner, call),
+            *limits_to_fields(limits),
         )
         reply = await session.client.persist(
             lambda: session.client.script(scripts.CREATE_RUN, session.keys.fixed(), args)
@@ -120,6 +127,7 @@ class Broker:
             generation=int(meta["generation"]),
             owner=as_text(meta["owner"]),
             weights=as_version(meta["weights:generation"], meta["weights:version"]),
+            limits=limits_from_fields(meta),
             state=cast("Literal['running', 'finished']", as_text(meta["state"])),
         )
 

@@ -23,11 +23,9 @@ class EventLog:
         At least once: after an outage it may be there twice. For a failed attempt at a job use
         `JobQueue.fail`, which keeps its report once.
         """
-        config = self._session.config
         await self._session.call(
             scripts.REPORT,
-            *(config.events_keep, config.dead_keep, report.actor_id, report.job_id, report.attempt),
-            encode_failure(report),
+            *(report.actor_id, report.job_id, report.attempt, encode_failure(report)),
             *(clean_reason(f"{report.where}: {report.cause}"), int(dead)),
         )
 

@@ -5,7 +5,7 @@ cluster and every script may touch any of them.
 
 | key              | type   | holds                                                             |
 |------------------|--------|-------------------------------------------------------------------|
-| meta             | hash   | incarnation, protocol, spec, fingerprint, generation, owner, ...  |
+| meta             | hash   | incarnation, protocol, spec, generation, owner, limit:<name>, ... |
 | jobs:train, :eval| stream | jobs to do; group `actors`; the entry id is the attempt's token   |
 | live             | hash   | job id -> "kind|token|generation" of every unfinished job         |
 | done             | hash   | job id -> "A|token|result", "C|token|" or "D|token|": closed jobs |

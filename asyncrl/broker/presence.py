@@ -32,7 +32,7 @@ class Presence:
         )
         reply = await self._session.call(
             scripts.BEAT,
-            *(beat.actor_id, record, self._session.config.events_keep, *beat.held),
+            *(beat.actor_id, record, *beat.held),
             generation=0,
         )
         _, generation, state, weights_generation, weights_version, lost, cancelled = reply
@@ -51,9 +51,7 @@ class Presence:
 
     async def leave(self, actor_id: str) -> int:
         """Say goodbye; what the actor still held is released, no attempt spent. Return how many."""
-        reply = await self._session.call(
-            scripts.LEAVE, actor_id, self._session.config.events_keep, generation=0
-        )
+        reply = await self._session.call(scripts.LEAVE, actor_id, generation=0)
         return int(reply[1])
 
     async def retire(self, actor_id: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from asyncrl.broker.client import Argument, Client
 from asyncrl.broker.config import BrokerConfig
 from asyncrl.broker.keys import Keys
+from asyncrl.broker.limits import LIMIT_NAMES, RunLimits, limit_field, limits_from_fields
 from asyncrl.broker.scripts import Script
 from asyncrl.errors import Fenced, RunNotFound, RunStateLost
 
@@ -80,6 +81,16 @@ class Session:
         if found is None:
             raise self.not_found()
         self.incarnation = as_text(found)
+
+    async def limits(self) -> RunLimits:
+        """Return the run's limits as they are now: a learner that takes it over may change them."""
+        await self.attach()
+        names = [limit_field(name) for name in LIMIT_NAMES]
+        values = await self.client.persist(
+            lambda: self.client.command("HMGET", self.keys.meta, *names)
+        )
+        found = zip(names, values, strict=True)
+        return limits_from_fields({name: value for name, value in found if value is not None})
 
     def not_found(self) -> RunNotFound:
         """Return the error for a run that is not on the server."""

@@ -93,14 +93,14 @@ class WeightStore:
         self, generation: int, version: int, digest: str, nbytes: int, parts: Sequence[str]
     ) -> list[Any]:
         """Make the uploaded parts the newest weights; return the script's reply."""
-        config = self._session.config
+        keep = (await self._session.limits()).keep_versions
         before = await self._history()
         after = [*before, f"{generation}:{version}:{len(parts)}"]
-        retired = [key for old in after[: -config.keep_versions] for key in self._parts(old)]
+        retired = [key for old in after[:-keep] for key in self._parts(old)]
         return await self._session.call(
             scripts.PUBLISH,
-            *(version, digest, nbytes, " ".join(before), " ".join(after[-config.keep_versions :])),
-            *(milliseconds(config.weights_ttl), len(parts)),
+            *(version, digest, nbytes, " ".join(before), " ".join(after[-keep:])),
+            len(parts),
             keys=[*parts, *retired],
             generation=generation,
         )
@@ -127,7 +127,7 @@ class WeightStore:
     async def _upload(self, generation: int, version: int, payload: bytes) -> list[str]:
         """Write the parts, which expire unless they are pointed at; return their keys."""
         session, size = self._session, self._session.config.weights_part
-        ttl = milliseconds(session.config.blob_ttl)
+        ttl = milliseconds((await session.limits()).blob_ttl)
         view = memoryview(payload)
         keys = self._parts(f"{generation}:{version}:{max(1, -(-len(payload) // size))}")
         for part, key in enumerate(keys):

@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from asyncrl.broker import Broker, ResultEntry, RunInfo, Submitted
+from asyncrl.broker import Broker, ResultEntry, RunInfo, RunLimits, Submitted
 from asyncrl.data import (
     EnvSpec,
     FailureReport,
@@ -52,6 +52,7 @@ class ActorProxy:
         trajectory: Import path of the `Trajectory` subclass (or the class), None for the default.
         trajectory_kwargs: Keyword arguments of the trajectory.
         config: Options.
+        limits: What all processes of the run must agree on; stored with it for its actors.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class ActorProxy:
         trajectory: str | type | None = None,
         trajectory_kwargs: Mapping[str, Any] | None = None,
         config: ProxyConfig | None = None,
+        limits: RunLimits | None = None,
     ) -> None:
         self._broker = broker
+        self._limits = limits or RunLimits()
         self._config = config or ProxyConfig()
         self._env = env_spec(
             env,
@@ -94,7 +97,7 @@ class ActorProxy:
             RunMismatch: the run on the server trains something else or speaks another protocol.
         """
         owner = f"{socket.gethostname()}:{os.getpid()}"
-        info = await self._broker.create_run(spec, owner)
+        info = await self._broker.create_run(spec, owner, self._limits)
         async with anyio.create_task_group() as tasks:
             send, receive = anyio.create_memory_object_stream[Delivery | LostJob](_UNREAD)
             collection = RemoteCollection(self._broker, info, self._config, sink, receive)
@@ -147,7 +150,7 @@ class RemoteCollection:
     @property
     def capacity(self) -> int:
         """How many results may wait on the server."""
-        return self._broker.config.max_results
+        return self._info.limits.max_results
 
     async def unsettled(self) -> Sequence[Delivery]:
         """Return results accepted earlier that no checkpoint covers yet, in the order accepted."""

@@ -21,7 +21,7 @@ from asyncrl.proxy import ActorProxy, ProxyConfig
 from asyncrl.testing.envs import Counter
 
 SMALL = PPO(rollout_steps=8, epochs=1, hidden=(4,), value_hidden=(4,))
-QUICK = BrokerConfig(block_seconds=0.2, outage_timeout=20.0, blob_ttl=60.0)
+QUICK = BrokerConfig(block_seconds=0.2, outage_timeout=20.0)
 HASTY = BrokerConfig(block_seconds=0.2, outage_timeout=0.2)
 WORKER = WorkerConfig(heartbeat_interval=0.1, wait_for_run=20.0)
 WATCHFUL = ProxyConfig(dead_after=5.0, monitor_interval=0.1, poll_interval=0.1, actor_timeout=20.0)

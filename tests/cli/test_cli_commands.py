@@ -22,6 +22,7 @@ import psutil
 import pytest
 
 from asyncrl.broker import connect
+from asyncrl.cli.actor import main as actor_main
 from asyncrl.cli.learner import main
 
 pytestmark = pytest.mark.e2e
@@ -313,6 +314,14 @@ def test_bad_input_is_one_clear_line(folder: Path, case: str, capfd: pytest.Capt
     assert line.startswith("asyncrl.learner: error: ")
     assert re.search(pattern, line), line
     assert "asyncrl/cli" not in "".join(before) + output  # an environment's traceback, never ours
+
+
+def test_a_setting_of_the_run_is_no_option_of_an_actor(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+):
+    given = ["--run", "r", "--redis", "redis://127.0.0.1:1/0", "--max-attempts", "1"]
+    assert actor_main(given) == 2
+    assert "--max-attempts'" in capfd.readouterr().err
 
 
 def test_a_wrong_password_is_refused_and_not_repeated(folder: Path):

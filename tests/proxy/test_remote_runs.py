@@ -17,7 +17,7 @@ import torch
 
 from asyncrl.actor import ActorWorker, WorkerConfig
 from asyncrl.algorithms import PPO
-from asyncrl.broker import Broker, BrokerConfig, connect
+from asyncrl.broker import Broker, BrokerConfig, RunLimits, connect
 from asyncrl.data import JobKind, JobUnit, RolloutJob
 from asyncrl.errors import ConfigError, Fenced, RolloutFailed, RunMismatch, RunNotFound, WaitTimeout
 from asyncrl.learner import OnPolicyLearner
@@ -84,9 +84,10 @@ def learner(
     env: str = "CartPole-v1",
     kwargs: dict[str, Any] | None = None,
     proxy: ProxyConfig = WATCHFUL,
+    limits: RunLimits | None = None,
     **options: Any,
 ) -> OnPolicyLearner:
-    actors = ActorProxy(broker, env, envs=4, kwargs=kwargs, config=proxy)
+    actors = ActorProxy(broker, env, envs=4, kwargs=kwargs, config=proxy, limits=limits)
     return OnPolicyLearner(SMALL, actors, total_steps=total, **options)
 
 
@@ -266,6 +267,26 @@ async def test_a_raising_environment_reaches_the_learner_with_its_traceback_and_
     assert all("(seed " in each.where for each in failures)
 
 
+async def test_the_learners_limits_hold_for_its_actors(redis_url: str, run_name: str):
+    """An actor needs the URL and the name of the run, and no setting of the run."""
+    recorder = Recorder()
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        async with workers(redis_url, run_name):
+            run = learner(
+                broker,
+                1_000,
+                "asyncrl.testing.envs:CrashesAtStep",
+                limits=RunLimits(max_attempts=1),
+                sinks=(recorder,),
+            )
+            with pytest.raises(RolloutFailed, match="all 2 jobs of a round"):
+                await run.run()
+        dead = await broker.jobs.dead()
+        assert (await broker.ledger()).failed == 2
+    assert [job.attempt for job in dead] == [1, 1]
+    assert [failure.attempt for failure in recorder.of(JobFailed)] == [1, 1]
+
+
 async def test_one_failure_costs_one_attempt_and_the_actor_goes_on(
     redis_url: str, run_name: str, tmp_path: Path
 ):
@@ -384,11 +405,11 @@ async def test_more_results_than_the_server_may_hold_call_for_checkpoints(
     redis_url: str, run_name: str, tmp_path: Path
 ):
     """Results stay until a checkpoint covers them, so one must come before actors have to wait."""
-    tight = BrokerConfig(block_seconds=0.2, outage_timeout=5.0, max_results=8)
-    async with connect(redis_url, run=run_name, config=tight) as broker:
+    tight = RunLimits(max_results=8)
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ActorWorker(redis_url, run_name, WORKER, tight).run)
-            run = learner(broker, 1_280, folder=tmp_path, checkpoint_seconds=3600.0)
+            tasks.start_soon(ActorWorker(redis_url, run_name, WORKER, QUICK).run)
+            run = learner(broker, 1_280, limits=tight, folder=tmp_path, checkpoint_seconds=3600.0)
             result = await run.run()
             assert result.env_steps == 1_280
         ledger = await broker.ledger()
@@ -397,10 +418,10 @@ async def test_more_results_than_the_server_may_hold_call_for_checkpoints(
 
 
 async def test_rounds_that_would_fill_the_server_are_refused_by_name(redis_url: str, run_name: str):
-    tight = BrokerConfig(block_seconds=0.2, max_results=8)
-    async with connect(redis_url, run=run_name, config=tight) as broker:
+    tight = RunLimits(max_results=8)
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
         with pytest.raises(ConfigError, match=r"jobs_per_round=3.*raise max_results"):
-            await learner(broker, 100, jobs_per_round=3, max_lag=1).run()
+            await learner(broker, 100, limits=tight, jobs_per_round=3, max_lag=1).run()
 
 
 def test_what_the_main_script_defines_is_refused_with_what_to_do(run_name: str):

@@ -15,6 +15,20 @@ end
 
 local function text(number) return string.format('%.0f', number) end
 
+-- What all processes of the run agreed on, from limits.py, as its learner stored it. An older library
+-- stored less; what is missing, or no number, is DEFAULT_LIMITS', which scripts.py puts in front.
+local known_limits = {}
+local function limit(name)
+  if not known_limits[name] then
+    local stored = redis.call('HGET', META, 'limit:' .. name)
+    known_limits[name] = tonumber(stored or '') or DEFAULT_LIMITS[name]
+  end
+  return known_limits[name]
+end
+
+-- The same for a limit in seconds, as the milliseconds of a TTL, which is never 0.
+local function limit_ms(name) return text(math.max(1, math.ceil(limit(name) * 1000))) end
+
 local function stream_of(kind) return kind == 'eval' and EVAL or TRAIN end
 
 local function bump(counter, by) redis.call('HINCRBY', LEDGER, counter, by or 1) end
@@ -67,12 +81,12 @@ local function enqueue(kind, e)
 end
 
 -- Take a job out of the live ones and remember how it ended ('A'ccepted, 'C'ancelled, 'D'ead), for
--- the last `keep` jobs.
-local function close(job, how, token, result, keep)
+-- the last `done_keep` jobs.
+local function close(job, how, token, result)
   redis.call('HDEL', LIVE, job)
   redis.call('HSET', DONE, job, how .. '|' .. token .. '|' .. result)
   redis.call('ZADD', DONE_ORDER, text(now_ms()), job)
-  local excess = redis.call('ZCARD', DONE_ORDER) - keep
+  local excess = redis.call('ZCARD', DONE_ORDER) - limit('done_keep')
   if excess <= 0 then return end
   local oldest = redis.call('ZPOPMIN', DONE_ORDER, math.min(excess, 100))
   for i = 1, #oldest, 2 do
@@ -83,25 +97,27 @@ local function close(job, how, token, result, keep)
 end
 
 -- Is there no room for a result of `size` bytes? The only one waiting may be larger than the limit.
-local function full(size, max_results, max_bytes)
+local function full(size)
   local held = tonumber(redis.call('HGET', LEDGER, 'bytes') or '0')
-  return redis.call('XLEN', RESULTS) >= tonumber(max_results)
-    or (held > 0 and held + size > tonumber(max_bytes))
+  return redis.call('XLEN', RESULTS) >= limit('max_results')
+    or (held > 0 and held + size > limit('max_result_bytes'))
 end
 
 -- Cancel one unfinished job.
-local function cancel(job, kind, token, keep)
+local function cancel(job, kind, token)
   if remove(kind, token) == 1 then redis.call('HSET', CANCELLED, token, job) end
-  close(job, 'C', token, '', keep)
+  close(job, 'C', token, '')
   bump('cancelled')
 end
 
-local function event(keep, ...) redis.call('XADD', EVENTS, 'MAXLEN', '~', keep, '*', ...) end
+local function event(...) redis.call('XADD', EVENTS, 'MAXLEN', '~', limit('events_keep'), '*', ...) end
 
--- End an attempt that its actor will not finish. `limit` 0: the attempt does not count (a release).
--- Else the job runs again as attempt n + 1, or is dead when n has reached `limit`.
+local function bury(...) redis.call('XADD', DEAD, 'MAXLEN', '~', limit('dead_keep'), '*', ...) end
+
+-- End an attempt that its actor will not finish. One that does not count (a release) leaves the job as
+-- it was; else it runs again as attempt n + 1, or is dead when n has reached `max_attempts`.
 -- Return REASSIGNED | DEAD | GONE, job, attempt.
-local function requeue(kind, token, reason, limit, report, keep)
+local function requeue(kind, token, counts, reason, report)
   allow_oom()
   local e = entry_of(stream_of(kind), token)
   local holder = holder_of(kind, token)
@@ -110,16 +126,15 @@ local function requeue(kind, token, reason, limit, report, keep)
   local _, live = live_of(e.j)
   if live ~= token then return {'GONE', e.j, 0} end
   local attempt = tonumber(e.n)
-  if limit > 0 then e.r = e.r == '' and reason or (e.r .. '\30' .. reason) end
-  if limit > 0 and attempt >= limit then
-    redis.call('XADD', DEAD, 'MAXLEN', '~', keep.dead, '*', 'j', e.j, 'k', kind, 'n', e.n,
-      'a', holder, 'r', e.r, 'p', e.p, 'f', report)
-    event(keep.events, 't', 'dead', 'a', holder, 'j', e.j, 'n', e.n, 'r', e.r, 'f', report)
-    close(e.j, 'D', token, '', keep.done)
+  if counts then e.r = e.r == '' and reason or (e.r .. '\30' .. reason) end
+  if counts and attempt >= limit('max_attempts') then
+    bury('j', e.j, 'k', kind, 'n', e.n, 'a', holder, 'r', e.r, 'p', e.p, 'f', report)
+    event('t', 'dead', 'a', holder, 'j', e.j, 'n', e.n, 'r', e.r, 'f', report)
+    close(e.j, 'D', token, '')
     bump('dead')
     return {'DEAD', e.j, attempt}
   end
-  if limit > 0 then e.n = text(attempt + 1) end
+  if counts then e.n = text(attempt + 1) end
   enqueue(kind, e)
   return {'REASSIGNED', e.j, tonumber(e.n)}
 end
