@@ -93,8 +93,9 @@ class Broker:
             *(metadata.version("asyncrl"), encoded, owner, call),
             *limits_to_fields(limits),
         )
+        keys = (*session.keys.fixed(), *await self.weights.kept_parts())
         reply = await session.client.persist(
-            lambda: session.client.script(scripts.CREATE_RUN, session.keys.fixed(), args)
+            lambda: session.client.script(scripts.CREATE_RUN, keys, args)
         )
         if as_text(reply[0]) == "MISMATCH":
             raise await self._mismatch(spec)
@@ -131,9 +132,17 @@ class Broker:
             state=cast("Literal['running', 'finished']", as_text(meta["state"])),
         )
 
-    async def finish_run(self, generation: int) -> None:
-        """Mark the run finished: every actor is told to drain at its next beat. Raises `Fenced`."""
-        await self._session.call(scripts.FINISH_RUN, generation=generation)
+    async def finish_run(self, generation: int) -> bool:
+        """Mark the run finished: every actor is told to drain at its next beat. Raises `Fenced`.
+
+        Returns:
+            Whether the run expires from now on, after `RunLimits.finished_ttl` seconds. Not while
+            a job is out or a result is not acked: deal with these and call again.
+        """
+        reply = await self._session.call(
+            scripts.FINISH_RUN, keys=await self.weights.kept_parts(), generation=generation
+        )
+        return bool(reply[1])
 
     async def ledger(self) -> Ledger:
         """Return what became of every job and result, read in one step."""

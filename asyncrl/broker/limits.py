@@ -41,11 +41,15 @@ class RunLimits:
     """Dead jobs and bad results kept for inspection (about)."""
     events_keep: int = 1000
     """Events kept (about)."""
+    finished_ttl: float = 3600.0
+    """Seconds a finished run stays on the server once its results are all acknowledged, for actors
+    that are still to hear of it; 0 to keep it for ever."""
 
     def __post_init__(self) -> None:
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
-            if not 0 < value < math.inf:
+            for_ever = each.name == "finished_ttl" and value == 0
+            if not for_ever and not 0 < value < math.inf:
                 raise ConfigError(each.name, value, "must be positive", "give more than 0")
         if self.done_keep < self.max_jobs:
             raise ConfigError(

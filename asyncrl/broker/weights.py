@@ -89,6 +89,10 @@ class WeightStore:
             await anyio.sleep(delay)
             delay = min(2 * delay, longest)
 
+    async def kept_parts(self) -> list[str]:
+        """Return the keys of all weight sets that do not expire by themselves."""
+        return [key for entry in await self._history() for key in self._parts(entry)]
+
     async def _point_at(
         self, generation: int, version: int, digest: str, nbytes: int, parts: Sequence[str]
     ) -> list[Any]:

@@ -218,14 +218,19 @@ class RemoteCollection:
         await self._broker.results.ack(trained, dropped, self.generation)
 
     async def finish(self) -> None:
-        """Mark the run as complete, so that its actors leave; drop results nobody waits for."""
+        """Mark the run as complete, so that its actors leave; drop results nobody waits for.
+
+        Only then does the run expire, `RunLimits.finished_ttl` seconds later.
+        """
         await self._broker.finish_run(self.generation)
         self._intake.cancel()
+        await self.cancel(sorted(await self._broker.jobs.live()))
         while await self._broker.results.read(block=False):
             pass
         left = await self._broker.results.read_pending()
         dropped = {entry.entry_id: SUPERSEDED for entry in left}
         await self._broker.results.ack((), dropped, self.generation)
+        await self._broker.finish_run(self.generation)
 
     def status(self) -> CollectionStatus:
         """Return numbers to show, as of the last look."""

@@ -116,6 +116,11 @@ async def test_a_finished_run_sends_its_actors_home(redis_url: str, run_name: st
             await learner(broker, 100).run()
             # The worker leaves by itself, so that the group ends within the test's own deadline.
         assert await broker.presence.actors() == []
+        # Nothing of it stays on the server for ever.
+        command = broker._session.client.command
+        left = [await command("PTTL", key) for key in broker._session.keys.fixed()]
+        assert set(left) != {-2}
+        assert -1 not in left
 
 
 @pytest.mark.parametrize("lag", [1, 3])

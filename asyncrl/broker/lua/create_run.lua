@@ -1,9 +1,10 @@
 -- Create the run, or take it over as its next generation.
+-- KEYS[FIXED + 1..]: the parts of the weights that are kept.
 -- ARGV: incarnation for a new run, fingerprint, protocol, library, spec, owner, call id, limits
 -- (names and values of their fields).
 -- Guarantee: one step bumps the generation and cancels every unfinished job of older ones, so the
 -- ledger balances at every instant, and puts this learner's limits in force. Asked again with the same
--- call id (a lost reply) nothing changes.
+-- call id (a lost reply) nothing changes. A finished run that was about to expire does so no more.
 -- Return OK, incarnation, generation, id of the last result accepted before; or MISMATCH.
 allow_oom()
 local meta = redis.call('HMGET', META, 'incarnation', 'fingerprint', 'protocol', 'call', 'generation')
@@ -21,6 +22,7 @@ else
   incarnation = ARGV[1]
   redis.call('HSET', META, 'incarnation', incarnation, 'created', text(now_ms()))
 end
+for i = 1, #KEYS do redis.call('PERSIST', KEYS[i]) end
 local generation = redis.call('HINCRBY', META, 'generation', 1)
 redis.call('HSET', META, 'fingerprint', ARGV[2], 'protocol', ARGV[3], 'library', ARGV[4],
   'spec', ARGV[5], 'owner', ARGV[6], 'call', ARGV[7], 'state', 'running', unpack(ARGV, 8))

@@ -6,7 +6,7 @@ local FIXED, GROUP = 14, 'actors'
 
 -- Redis refuses a script's writes under memory pressure only until the script has written once
 -- (6.2 to 8, Valkey too). Scripts that free memory, or keep the run alive, write this nothing first.
-local function allow_oom() redis.call('PERSIST', META) end
+local function allow_oom() redis.call('HDEL', META, '') end
 
 local function now_ms()
   local now = redis.call('TIME')
@@ -101,6 +101,11 @@ local function full(size)
   local held = tonumber(redis.call('HGET', LEDGER, 'bytes') or '0')
   return redis.call('XLEN', RESULTS) >= limit('max_results')
     or (held > 0 and held + size > limit('max_result_bytes'))
+end
+
+-- Is no job out and every result acked?
+local function nothing_left()
+  return redis.call('XLEN', RESULTS) == 0 and redis.call('HLEN', LIVE) == 0
 end
 
 -- Cancel one unfinished job.
