@@ -19,6 +19,7 @@ from asyncrl.broker.limits import RunLimits, limits_from_fields, limits_to_field
 from asyncrl.broker.nouns import RunInfo
 from asyncrl.broker.presence import Presence
 from asyncrl.broker.results import ResultStream
+from asyncrl.broker.server_state import concerns_about, refuse_eviction
 from asyncrl.broker.session import Session, as_fields, as_text, as_version
 from asyncrl.broker.urls import redact
 from asyncrl.broker.weights import WeightStore
@@ -82,11 +83,14 @@ class Broker:
         where None) the stored ones, for every process of the run at once.
 
         Raises:
+            BrokerRefused: The server may evict the run's keys, and `allow_eviction` is not set.
             ConfigError: `limits` and this process's `outage_timeout` do not go together.
             RunMismatch: The run on the server trains something else or speaks another protocol.
         """
         session, limits = self._session, limits or RunLimits()
         limits.check_outages(self.config.outage_timeout)
+        if not self.config.allow_eviction:
+            await refuse_eviction(session.client)
         encoded, call = encode_run(spec), uuid.uuid4().hex
         args = (
             *(uuid.uuid4().hex, run_fingerprint(spec), PROTOCOL_VERSION),
@@ -147,6 +151,10 @@ class Broker:
     async def ledger(self) -> Ledger:
         """Return what became of every job and result, read in one step."""
         return await read_ledger(self._session)
+
+    async def concerns(self) -> list[str]:
+        """Return what is worth a warning about the server, as sentences; often nothing."""
+        return await concerns_about(self._session.client)
 
     def connections(self) -> int:
         """Return the number of connections this broker has open."""

@@ -39,6 +39,8 @@ class BrokerConfig:
     server long."""
     weights_timeout: float = 10.0
     """Seconds to wait for weights that were announced but cannot be read yet."""
+    allow_eviction: bool = False
+    """Let a learner run on a server that may evict keys of its run (maxmemory-policy allkeys-*)."""
 
     def __post_init__(self) -> None:
         positive = (

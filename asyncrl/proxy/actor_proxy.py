@@ -98,6 +98,8 @@ class ActorProxy:
         """
         owner = f"{socket.gethostname()}:{os.getpid()}"
         info = await self._broker.create_run(spec, owner, self._limits)
+        for text in await self._broker.concerns():
+            sink.write(Message(level=Level.WARNING, text=text))
         async with anyio.create_task_group() as tasks:
             send, receive = anyio.create_memory_object_stream[Delivery | LostJob](_UNREAD)
             collection = RemoteCollection(self._broker, info, self._config, sink, receive)

@@ -18,6 +18,7 @@ import torch
 from asyncrl.actor import ActorWorker, WorkerConfig
 from asyncrl.algorithms import PPO
 from asyncrl.broker import Broker, BrokerConfig, RunLimits, connect
+from asyncrl.broker.embedded import EmbeddedServer
 from asyncrl.data import JobKind, JobUnit, RolloutJob
 from asyncrl.errors import ConfigError, Fenced, RolloutFailed, RunMismatch, RunNotFound, WaitTimeout
 from asyncrl.learner import OnPolicyLearner
@@ -29,6 +30,7 @@ from asyncrl.metrics import (
     Event,
     JobFailed,
     JobReassigned,
+    Message,
     Progress,
 )
 from asyncrl.proxy import ActorProxy, Delivery, ProxyConfig
@@ -290,6 +292,18 @@ async def test_the_learners_limits_hold_for_its_actors(redis_url: str, run_name:
         assert (await broker.ledger()).failed == 2
     assert [job.attempt for job in dead] == [1, 1]
     assert [failure.attempt for failure in recorder.of(JobFailed)] == [1, 1]
+
+
+async def test_a_server_that_forgets_is_said_to_the_learners_user(run_name: str):
+    recorder = Recorder()
+    async with EmbeddedServer(tcp_port=0) as server:
+        async with (
+            connect(server.tcp_url, run=run_name, config=QUICK) as broker,
+            workers(server.tcp_url, run_name, 1),
+        ):
+            await learner(broker, 100, sinks=(recorder,)).run()
+    (said,) = [each.text for each in recorder.of(Message) if "disk" in each.text]
+    assert "keeps nothing on disk" in said
 
 
 async def test_one_failure_costs_one_attempt_and_the_actor_goes_on(
