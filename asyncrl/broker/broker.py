@@ -6,7 +6,6 @@ import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib import metadata
-from typing import Literal, cast
 
 from asyncrl.broker import scripts
 from asyncrl.broker.client import Client
@@ -20,7 +19,7 @@ from asyncrl.broker.nouns import RunInfo
 from asyncrl.broker.presence import Presence
 from asyncrl.broker.results import ResultStream
 from asyncrl.broker.server_state import concerns_about, refuse_eviction
-from asyncrl.broker.session import Session, as_fields, as_text, as_version
+from asyncrl.broker.session import Session, as_count, as_fields, as_number, as_text, as_version
 from asyncrl.broker.urls import redact
 from asyncrl.broker.weights import WeightStore
 from asyncrl.data import RunSpec
@@ -104,7 +103,7 @@ class Broker:
         if as_text(reply[0]) == "MISMATCH":
             raise await self._mismatch(spec)
         session.incarnation = as_text(reply[1])
-        session.generation = int(reply[2])
+        session.generation = as_number(reply[2])
         self.results.start_after(as_text(reply[3]))
         return await self.read_run()
 
@@ -121,19 +120,19 @@ class Broker:
         meta = await self._meta()
         if session.incarnation != as_text(meta.get("incarnation", b"")):
             await session.call(scripts.CHECK)  # raises, saying what happened
-        protocol = int(meta["protocol"])
+        protocol = as_count(meta, "protocol")
         if protocol != PROTOCOL_VERSION:
             raise self._other_protocol(meta)
         return RunInfo(
             incarnation=as_text(meta["incarnation"]),
             protocol=protocol,
-            library=as_text(meta["library"]),
-            spec=decode_run(meta["spec"]),
-            generation=int(meta["generation"]),
-            owner=as_text(meta["owner"]),
+            library=as_text(meta.get("library", b"")),
+            spec=decode_run(meta.get("spec", b"")),
+            generation=as_count(meta, "generation"),
+            owner=as_text(meta.get("owner", b"")),
             weights=as_version(meta["weights:generation"], meta["weights:version"]),
             limits=limits_from_fields(meta),
-            state=cast("Literal['running', 'finished']", as_text(meta["state"])),
+            state="finished" if meta.get("state") == b"finished" else "running",
         )
 
     async def finish_run(self, generation: int) -> bool:
@@ -175,7 +174,7 @@ class Broker:
     async def _mismatch(self, spec: RunSpec) -> RunMismatch:
         """Say how the run on the server differs from what was asked for."""
         meta = await self._meta()
-        if int(meta.get("protocol", b"0")) != PROTOCOL_VERSION:
+        if as_count(meta, "protocol") != PROTOCOL_VERSION:
             return self._other_protocol(meta)
         try:
             theirs = decode_run(meta["spec"])

@@ -18,7 +18,7 @@ from asyncrl.broker.nouns import (
     Submitted,
     TakenJob,
 )
-from asyncrl.broker.session import Session, as_text
+from asyncrl.broker.session import Session, as_number, as_text
 from asyncrl.data import FailureReport, JobKind, RolloutJob
 from asyncrl.errors import ConfigError
 from asyncrl.wire import encode_job
@@ -82,8 +82,8 @@ class JobQueue:
                 job_id=as_text(job),
                 token=as_text(token),
                 actor_id=as_text(actor),
-                idle_seconds=int(idle) / 1000,
-                attempt=int(attempt),
+                idle_seconds=as_number(idle) / 1000,
+                attempt=as_number(attempt),
                 kind=JobKind(as_text(kind)),
             )
             for kind, token, actor, idle, job, attempt in reply[1:]

@@ -201,6 +201,15 @@ class ActorPresence:
     info: Mapping[str, str | int | float | bool]
 
 
+@dataclass(frozen=True)
+class RollCall:
+    """Who is there."""
+
+    actors: tuple[ActorPresence, ...]
+    rejected: tuple[str, ...] = ()
+    """Actor ids whose record cannot be read: written by a stranger, or by another version."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Event:
     """Something that happened to an actor or a job."""

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
 from asyncrl.broker import Broker, Event, ReassignStatus
 from asyncrl.data import FailureReport
-from asyncrl.metrics import ActorChange, ActorChanged, JobFailed, JobReassigned, Sink
+from asyncrl.metrics import (
+    ActorChange,
+    ActorChanged,
+    JobFailed,
+    JobReassigned,
+    Level,
+    Message,
+    Sink,
+)
 from asyncrl.proxy.collector import Delivery, LostJob
 from asyncrl.proxy.config import ProxyConfig
 from asyncrl.proxy.liveness import Liveness, Stuck
@@ -27,7 +35,7 @@ class Monitor:
         broker: The run.
         config: Options.
         sink: Where changes go.
-        counters: Counts of ``reassigned``, ``failed`` and ``dead``, kept up here.
+        counters: Counts of ``reassigned``, ``failed``, ``dead`` and the like, kept up here.
         lost: Turns the last report of a dead job into its outcome; None when nobody waits for it.
     """
 
@@ -46,6 +54,7 @@ class Monitor:
         self._lost = lost
         self._liveness = Liveness(config.dead_after, config.stall_timeout, config.job_timeout)
         self._events_after = ""
+        self._rejected: set[str] = set()
         self._looked: float | None = None
         self._tidied = time.monotonic()
         self.queued = 0
@@ -66,7 +75,9 @@ class Monitor:
 
     async def look(self) -> list[LostJob]:
         """Look once; return the jobs that are given up for good."""
-        actors = await self._broker.presence.actors()
+        seen = await self._broker.presence.roll_call()
+        actors = seen.actors
+        self._refuse(seen.rejected)
         pending = await self._broker.jobs.pending()
         self.queued = await self._broker.jobs.queued()
         self.waiting = await self._broker.results.waiting()
@@ -91,6 +102,18 @@ class Monitor:
         for stuck in self._liveness.stuck(pending, actors, now):
             await self._reassign(stuck)
         return await self._read_events()
+
+    def _refuse(self, rejected: Iterable[str]) -> None:
+        """Say, once an actor, whose record cannot be read; such an actor is not there."""
+        for actor_id in rejected:
+            if actor_id not in self._rejected:
+                self._rejected.add(actor_id)
+                self._counters["rejected_beats"] += 1
+                text = (
+                    f"the heartbeat of actor {actor_id!r} cannot be read, so it counts as not "
+                    "there; does it run the same version of asyncrl?"
+                )
+                self._sink.write(Message(level=Level.WARNING, text=text))
 
     async def _reassign(self, stuck: Stuck) -> None:
         """Give a stuck job to somebody else; one that is dead now shows up among the events."""

@@ -294,6 +294,18 @@ async def test_the_learners_limits_hold_for_its_actors(redis_url: str, run_name:
     assert [failure.attempt for failure in recorder.of(JobFailed)] == [1, 1]
 
 
+async def test_a_malformed_heartbeat_is_said_once_and_ends_nobody(redis_url: str, run_name: str):
+    recorder = Recorder()
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        await broker.create_run(_run_spec(ActorProxy(broker, "CartPole-v1", envs=4)), "earlier")
+        await broker._session.client.command("HSET", broker._session.keys.actors, "x", "garbage")
+        async with workers(redis_url, run_name, 1):
+            await learner(broker, 3_000, sinks=(recorder,)).run()
+    (said,) = [each for each in recorder.of(Message) if "cannot be read" in each.text]
+    assert "actor 'x'" in said.text
+    assert recorder.of(Progress)[-1].counters["rejected_beats"] == 1
+
+
 async def test_a_server_that_forgets_is_said_to_the_learners_user(run_name: str):
     recorder = Recorder()
     async with EmbeddedServer(tcp_port=0) as server:

@@ -32,7 +32,7 @@ for _, stream in ipairs({TRAIN, EVAL}) do
 end
 local live = redis.call('HGETALL', LIVE)
 for i = 1, #live, 2 do
-  local kind, token = string.match(live[i + 1], '^(%a+)|([%d-]+)|')
-  cancel(live[i], kind, token)
+  local kind, token = string.match(live[i + 1], '^(%a+)|(%d+-%d+)|')
+  if kind then cancel(live[i], kind, token) else redis.call('HDEL', LIVE, live[i]) end
 end
 return answer(text(generation))

@@ -29,6 +29,12 @@ end
 -- The same for a limit in seconds, as the milliseconds of a TTL, which is never 0.
 local function limit_ms(name) return text(math.max(1, math.ceil(limit(name) * 1000))) end
 
+-- The whole number at the start of what is stored somewhere; 0 where a stranger wrote something else.
+local function count_in(stored)
+  local number = tonumber(string.match(stored or '', '^%d+') or '') or 0
+  return number < 2 ^ 53 and number or 0
+end
+
 local function stream_of(kind) return kind == 'eval' and EVAL or TRAIN end
 
 local function bump(counter, by) redis.call('HINCRBY', LEDGER, counter, by or 1) end
@@ -36,7 +42,7 @@ local function bump(counter, by) redis.call('HINCRBY', LEDGER, counter, by or 1)
 -- Return the live record of a job as kind, token, generation; nil when it is not live.
 local function live_of(job)
   local record = redis.call('HGET', LIVE, job)
-  if record then return string.match(record, '^(%a+)|([%d-]+)|(%d+)$') end
+  if record then return string.match(record, '^(%a+)|(%d+-%d+)|(%d+)$') end
 end
 
 -- Return the actor a token is pending to; nil when it is not pending.
@@ -65,7 +71,8 @@ end
 -- A token is unique over both job streams and larger than all before, also when the clock steps back.
 local function next_token()
   local ms = now_ms()
-  local last_ms, last_seq = string.match(redis.call('HGET', META, 'token') or '0-0', '^(%d+)-(%d+)$')
+  local last_ms, last_seq = string.match(redis.call('HGET', META, 'token') or '', '^(%d+)-(%d+)$')
+  if not last_ms then last_ms, last_seq = '0', '0' end
   if ms > tonumber(last_ms) then return text(ms) .. '-0' end
   return last_ms .. '-' .. text(last_seq + 1)
 end
@@ -98,7 +105,7 @@ end
 
 -- Is there no room for a result of `size` bytes? The only one waiting may be larger than the limit.
 local function full(size)
-  local held = tonumber(redis.call('HGET', LEDGER, 'bytes') or '0')
+  local held = count_in(redis.call('HGET', LEDGER, 'bytes'))
   return redis.call('XLEN', RESULTS) >= limit('max_results')
     or (held > 0 and held + size > limit('max_result_bytes'))
 end
@@ -130,7 +137,8 @@ local function requeue(kind, token, counts, reason, report)
   if not e or not e.j then return {'GONE', '', 0} end
   local _, live = live_of(e.j)
   if live ~= token then return {'GONE', e.j, 0} end
-  local attempt = tonumber(e.n)
+  for _, name in ipairs({'n', 'g', 'p', 'r'}) do e[name] = e[name] or '' end
+  local attempt = count_in(e.n)
   if counts then e.r = e.r == '' and reason or (e.r .. '\30' .. reason) end
   if counts and attempt >= limit('max_attempts') then
     bury('j', e.j, 'k', kind, 'n', e.n, 'a', holder, 'r', e.r, 'p', e.p, 'f', report)
@@ -141,5 +149,5 @@ local function requeue(kind, token, counts, reason, report)
   end
   if counts then e.n = text(attempt + 1) end
   enqueue(kind, e)
-  return {'REASSIGNED', e.j, tonumber(e.n)}
+  return {'REASSIGNED', e.j, count_in(e.n)}
 end

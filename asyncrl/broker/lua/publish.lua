@@ -5,7 +5,7 @@
 local version, parts = tonumber(ARGV[3]), tonumber(ARGV[8])
 local now = redis.call('HMGET', WEIGHTS, 'generation', 'version', 'sha', 'history')
 if now[1] == ARGV[2] and now[2] == ARGV[3] and now[3] == ARGV[4] then return {'DUP'} end
-if now[2] and version <= tonumber(now[2]) then return {'OLD', now[1], now[2]} end
+if now[2] and version <= count_in(now[2]) then return {'OLD', now[1], now[2]} end
 if (now[4] or '') ~= ARGV[6] then return {'RETRY'} end
 for i = FIXED + 1, FIXED + parts do
   if redis.call('EXISTS', KEYS[i]) == 0 then return {'NOPART'} end
