@@ -27,6 +27,7 @@ from asyncrl.broker.nouns import (
 )
 from asyncrl.broker.presence import Presence
 from asyncrl.broker.results import ResultStream
+from asyncrl.broker.server_state import MemoryState
 from asyncrl.broker.urls import redact
 from asyncrl.broker.weights import WeightStore
 
@@ -43,6 +44,7 @@ __all__ = [
     "EventLog",
     "JobQueue",
     "Ledger",
+    "MemoryState",
     "PendingJob",
     "Presence",
     "Published",

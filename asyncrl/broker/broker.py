@@ -18,7 +18,7 @@ from asyncrl.broker.limits import RunLimits, limits_from_fields, limits_to_field
 from asyncrl.broker.nouns import RunInfo
 from asyncrl.broker.presence import Presence
 from asyncrl.broker.results import ResultStream
-from asyncrl.broker.server_state import concerns_about, refuse_eviction
+from asyncrl.broker.server_state import MemoryState, concerns_about, memory_of, refuse_eviction
 from asyncrl.broker.session import Session, as_count, as_fields, as_number, as_text, as_version
 from asyncrl.broker.urls import redact
 from asyncrl.broker.weights import WeightStore
@@ -154,6 +154,10 @@ class Broker:
     async def concerns(self) -> list[str]:
         """Return what is worth a warning about the server, as sentences; often nothing."""
         return await concerns_about(self._session.client)
+
+    async def memory(self) -> MemoryState | None:
+        """Return how full the server is; None where it does not tell this user."""
+        return await memory_of(self._session.client)
 
     def connections(self) -> int:
         """Return the number of connections this broker has open."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from asyncrl.broker.client import Client
@@ -17,6 +18,32 @@ accepted yet (answered NOBLOB or NOPART, and made again) and weights that were s
 amid fetching them fetches the newest); of a finished one, all of whose results are acked, what was
 to go anyway. ``allkeys-*`` takes job and result streams, and a policy nobody here knows may do so.
 """
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryState:
+    """How much of its memory a server has used."""
+
+    used: int
+    """Bytes that count towards the limit."""
+    limit: int
+    """Its maxmemory, in bytes; 0 for none."""
+
+    @property
+    def full(self) -> bool:
+        """Whether the server refuses to store more."""
+        return 0 < self.limit < self.used
+
+
+async def memory_of(client: Client) -> MemoryState | None:
+    """Return the state of a server's memory; None where it does not tell."""
+    info = await _info(client, "memory")
+    if not info or "used_memory" not in info:
+        return None
+    # What replicas and the append-only file still have to get is not held against the limit.
+    excused = as_count(info, "mem_not_counted_for_evict")
+    used = max(0, as_count(info, "used_memory") - excused)
+    return MemoryState(used=used, limit=as_count(info, "maxmemory"))
 
 
 async def refuse_eviction(client: Client) -> None:

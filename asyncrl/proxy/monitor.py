@@ -27,6 +27,8 @@ from asyncrl.proxy.liveness import Liveness, Stuck
 _TIDY_INTERVAL = 60.0
 """Seconds between two sweeps of the names that crashed actors left on the server."""
 
+_MIB = 1024 * 1024
+
 
 class Monitor:
     """One look every `monitor_interval`.
@@ -55,6 +57,7 @@ class Monitor:
         self._liveness = Liveness(config.dead_after, config.stall_timeout, config.job_timeout)
         self._events_after = ""
         self._rejected: set[str] = set()
+        self._full = False
         self._looked: float | None = None
         self._tidied = time.monotonic()
         self.queued = 0
@@ -75,6 +78,7 @@ class Monitor:
 
     async def look(self) -> list[LostJob]:
         """Look once; return the jobs that are given up for good."""
+        await self._watch_memory()
         seen = await self._broker.presence.roll_call()
         actors = seen.actors
         self._refuse(seen.rejected)
@@ -102,6 +106,24 @@ class Monitor:
         for stuck in self._liveness.stuck(pending, actors, now):
             await self._reassign(stuck)
         return await self._read_events()
+
+    async def _watch_memory(self) -> None:
+        """Say when the server becomes full, since all that stores something then just waits."""
+        memory = await self._broker.memory()
+        if memory is None or memory.full == self._full:
+            return
+        self._full = memory.full
+        if memory.full:
+            self._counters["out_of_memory"] += 1
+            text = (
+                f"Redis at {self._broker.address} is out of memory: {memory.used / _MIB:.1f} MiB "
+                f"used of maxmemory {memory.limit / _MIB:.1f} MiB; jobs, results and weights wait "
+                "until it is raised, or other data removed"
+            )
+            self._sink.write(Message(level=Level.WARNING, text=text))
+        else:
+            text = f"Redis at {self._broker.address} has memory again"
+            self._sink.write(Message(level=Level.INFO, text=text))
 
     def _refuse(self, rejected: Iterable[str]) -> None:
         """Say, once an actor, whose record cannot be read; such an actor is not there."""
