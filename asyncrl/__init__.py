@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from asyncrl.actor import Actor, ActorWorker, AgentStep, StepEvent, Trajectory
     from asyncrl.algorithms import DQN, PPO
-    from asyncrl.broker import Broker, BrokerConfig, connect
+    from asyncrl.broker import Broker, BrokerConfig, RunLimits, connect
     from asyncrl.broker.embedded import EmbeddedServer
     from asyncrl.data import (
         EnvSpec,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 _NAMES_OF = {
     "asyncrl.actor": "Actor ActorWorker AgentStep StepEvent Trajectory",
     "asyncrl.algorithms": "DQN PPO",
-    "asyncrl.broker": "Broker BrokerConfig connect",
+    "asyncrl.broker": "Broker BrokerConfig RunLimits connect",
     "asyncrl.broker.embedded": "EmbeddedServer",
     "asyncrl.data": "EnvSpec PolicySpec RolloutJob RolloutResult RunSpec SpaceSpec TrajectoryBatch",
     "asyncrl.envs": "space_spec",
@@ -106,6 +106,7 @@ __all__ = [
     "RolloutFailed",
     "RolloutJob",
     "RolloutResult",
+    "RunLimits",
     "RunMismatch",
     "RunNotFound",
     "RunResult",

@@ -25,25 +25,26 @@ _LOOK_INTERVAL = 0.05
 
 
 async def outlast(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end as a task of its own, whoever cancels the caller meanwhile.
+    """Run `work` to its end as a task of its own; a cancellation of the caller is raised then.
 
-    A cancellation takes effect at the caller's next await, or at once where `work` raised. The work
-    itself has to bound how long it takes.
+    The work itself has to bound how long it takes.
     """
     task = asyncio.get_running_loop().create_task(work)
-    return _hand_over(task, await _wait_out(task))
+    return await _wait_out(task)
 
 
 async def unswallowed(work: Awaitable[T]) -> T:
-    """Await `work`, which may swallow a cancellation; it comes at the caller's next await then.
+    """Await `work`, which may swallow a cancellation; it is raised all the same.
 
-    `asyncio.wait_for` swallows one that comes as it is done, before Python 3.12.
+    `asyncio.wait_for` swallows one that comes as it is done, before Python 3.12. One of an anyio
+    scope comes again by itself.
     """
-    task = _current_task()
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - a coroutine of asyncio always runs in one
     before = task.cancelling()
     result = await work
-    for _ in range(task.cancelling() - before):
-        _cancel_next(task)
+    if task.cancelling() > before and not _scope_cancelled():
+        raise asyncio.CancelledError
     return result
 
 
@@ -57,20 +58,27 @@ class WorkerThread:
         self._name = name
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] | None = None
 
-    async def run(self, work: Callable[[], T], *, on_cancel: Callable[[], None] | None = None) -> T:
-        """Run `work` in the thread and return what it gives, also when the caller is cancelled.
+    async def run(
+        self,
+        work: Callable[[], T],
+        *,
+        then: Callable[[T], None] | None = None,
+        on_cancel: Callable[[], None] | None = None,
+    ) -> T:
+        """Run `work` in the thread and return what it gives.
 
-        The work begins for certain, and is over when this returns or raises. A cancellation takes
-        effect at the caller's next await, so that nothing gets between the work and the accounting
-        that follows it; or at once where the work raised.
+        The work begins for certain, and is over when this returns or raises. A cancellation of the
+        caller waits for that; where an anyio scope was cancelled this still returns, and the
+        caller's next await raises.
 
         Args:
             work: Called in the thread, with the caller's context variables.
+            then: Called on the event loop with what the work gave, before a cancellation is raised:
+                the accounting that belongs to the work.
             on_cancel: Called once, on the event loop, when the caller was cancelled and the work is
                 not over; tells the work to end early.
         """
-        future = asyncio.wrap_future(self._submit(work))
-        return _hand_over(future, await _wait_out(future, on_cancel))
+        return await _wait_out(asyncio.wrap_future(self._submit(work)), then, on_cancel)
 
     async def run_or_leave(self, work: Callable[[], T]) -> T:
         """Run `work` in the thread; a caller that is cancelled leaves it behind, to end alone."""
@@ -111,48 +119,28 @@ def _do(work: Callable[[], T], future: concurrent.futures.Future[T]) -> None:
 
 
 async def _wait_out(
-    future: asyncio.Future[Any], on_cancel: Callable[[], None] | None = None
-) -> list[asyncio.CancelledError]:
-    """Wait until `future` is done; return the native cancellations that came meanwhile."""
-    cancellations: list[asyncio.CancelledError] = []
+    future: asyncio.Future[T],
+    then: Callable[[T], None] | None = None,
+    on_cancel: Callable[[], None] | None = None,
+) -> T:
+    """Wait until `future` is done and hand its result to `then`; only now raise a cancellation."""
+    cancellation: asyncio.CancelledError | None = None
     while not future.done():
         try:
             with anyio.CancelScope(shield=True):
                 await asyncio.wait([future], timeout=_LOOK_INTERVAL if on_cancel else None)
         except asyncio.CancelledError as error:
-            cancellations.append(error)
-        if on_cancel is not None and (cancellations or _scope_cancelled()) and not future.done():
+            cancellation = error
+        if on_cancel is not None and (cancellation or _scope_cancelled()) and not future.done():
             on_cancel()
             on_cancel = None
-    return cancellations
-
-
-def _hand_over(future: asyncio.Future[T], cancellations: list[asyncio.CancelledError]) -> T:
-    """Return the result of a future that is done, with its cancellations still to come."""
-    error = None if future.cancelled() else future.exception()
-    if cancellations and (error is not None or future.cancelled()):
-        raise cancellations[-1] from error
-    for each in cancellations:
-        _cancel_next(_current_task(), *each.args)
+    if then is not None and not future.cancelled() and future.exception() is None:
+        then(future.result())
+    if cancellation is not None:
+        raise cancellation from (None if future.cancelled() else future.exception())
     return future.result()
-
-
-def _cancel_next(task: asyncio.Task[Any], *message: Any) -> None:
-    """Let a cancellation that was caught come again at the next await of the running task.
-
-    One of an anyio scope comes again by itself, until the scope is left.
-    """
-    if not _scope_cancelled():
-        task.uncancel()  # so that the requests add up to as many as there were
-        task.cancel(*message)
 
 
 def _scope_cancelled() -> bool:
     """Whether an anyio scope that is not shielded off was cancelled."""
     return anyio.current_effective_deadline() == -math.inf
-
-
-def _current_task() -> asyncio.Task[Any]:
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - a coroutine of asyncio always runs in one
-    return task

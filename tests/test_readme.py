@@ -15,6 +15,7 @@ import pytest
 
 import asyncrl.cli.actor
 import asyncrl.cli.learner
+import asyncrl.cli.runs
 import asyncrl.cli.server
 from asyncrl.cli.arguments import parse_options
 from asyncrl.cli.exits import ExitCode
@@ -107,7 +108,8 @@ def understand(
         monkeypatch.delenv(URL_VARIABLE, raising=False)
     else:
         monkeypatch.setenv(URL_VARIABLE, "redis://localhost")
-    monkeypatch.setattr(MODULES[program], "parse_options", parse)
+    for module in (MODULES[program], asyncrl.cli.runs):  # a server's subcommands are there
+        monkeypatch.setattr(module, "parse_options", parse)
     with pytest.raises(Understood):
         MODULES[program].main(arguments)
     return read[0]

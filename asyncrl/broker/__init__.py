@@ -5,6 +5,7 @@ from asyncrl.broker.config import BrokerConfig
 from asyncrl.broker.events import EventLog
 from asyncrl.broker.jobs import JobQueue
 from asyncrl.broker.ledger import Ledger
+from asyncrl.broker.limits import RunLimits
 from asyncrl.broker.nouns import (
     ActorPresence,
     Beat,
@@ -18,6 +19,7 @@ from asyncrl.broker.nouns import (
     Reassigned,
     ReassignStatus,
     ResultEntry,
+    RollCall,
     RunInfo,
     Submitted,
     TakenJob,
@@ -25,6 +27,7 @@ from asyncrl.broker.nouns import (
 )
 from asyncrl.broker.presence import Presence
 from asyncrl.broker.results import ResultStream
+from asyncrl.broker.server_state import MemoryState
 from asyncrl.broker.urls import redact
 from asyncrl.broker.weights import WeightStore
 
@@ -41,6 +44,7 @@ __all__ = [
     "EventLog",
     "JobQueue",
     "Ledger",
+    "MemoryState",
     "PendingJob",
     "Presence",
     "Published",
@@ -48,7 +52,9 @@ __all__ = [
     "Reassigned",
     "ResultEntry",
     "ResultStream",
+    "RollCall",
     "RunInfo",
+    "RunLimits",
     "Submitted",
     "TakenJob",
     "Version",

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib import metadata
-from typing import Literal, cast
 
 from asyncrl.broker import scripts
 from asyncrl.broker.client import Client
@@ -15,10 +14,12 @@ from asyncrl.broker.events import EventLog
 from asyncrl.broker.jobs import JobQueue
 from asyncrl.broker.keys import Keys
 from asyncrl.broker.ledger import Ledger, read_ledger
+from asyncrl.broker.limits import RunLimits, limits_from_fields, limits_to_fields
 from asyncrl.broker.nouns import RunInfo
 from asyncrl.broker.presence import Presence
 from asyncrl.broker.results import ResultStream
-from asyncrl.broker.session import Session, as_fields, as_text, as_version
+from asyncrl.broker.server_state import MemoryState, concerns_about, memory_of, refuse_eviction
+from asyncrl.broker.session import Session, as_count, as_fields, as_number, as_text, as_version
 from asyncrl.broker.urls import redact
 from asyncrl.broker.weights import WeightStore
 from asyncrl.data import RunSpec
@@ -70,29 +71,39 @@ class Broker:
         """
         await self._session.client.hello()
 
-    async def create_run(self, spec: RunSpec, owner: str) -> RunInfo:
+    async def create_run(
+        self, spec: RunSpec, owner: str, limits: RunLimits | None = None
+    ) -> RunInfo:
         """Create the run, or take it over as its next generation; from now on this is its learner.
 
         A takeover cancels every unfinished job of older generations in the same step and keeps the
         accepted results, which `results.read_pending` returns. `spec` replaces the stored one, from
-        which only the seed and the number of environments may differ.
+        which only the seed and the number of environments may differ, and `limits` (the defaults
+        where None) the stored ones, for every process of the run at once.
 
         Raises:
+            BrokerRefused: The server may evict the run's keys, and `allow_eviction` is not set.
+            ConfigError: `limits` and this process's `outage_timeout` do not go together.
             RunMismatch: The run on the server trains something else or speaks another protocol.
         """
-        session = self._session
+        session, limits = self._session, limits or RunLimits()
+        limits.check_outages(self.config.outage_timeout)
+        if not self.config.allow_eviction:
+            await refuse_eviction(session.client)
         encoded, call = encode_run(spec), uuid.uuid4().hex
         args = (
             *(uuid.uuid4().hex, run_fingerprint(spec), PROTOCOL_VERSION),
-            *(metadata.version("asyncrl"), encoded, owner, call, self.config.done_keep),
+            *(metadata.version("asyncrl"), encoded, owner, call),
+            *limits_to_fields(limits),
         )
+        keys = (*session.keys.fixed(), *await self.weights.kept_parts())
         reply = await session.client.persist(
-            lambda: session.client.script(scripts.CREATE_RUN, session.keys.fixed(), args)
+            lambda: session.client.script(scripts.CREATE_RUN, keys, args)
         )
         if as_text(reply[0]) == "MISMATCH":
             raise await self._mismatch(spec)
         session.incarnation = as_text(reply[1])
-        session.generation = int(reply[2])
+        session.generation = as_number(reply[2])
         self.results.start_after(as_text(reply[3]))
         return await self.read_run()
 
@@ -109,27 +120,44 @@ class Broker:
         meta = await self._meta()
         if session.incarnation != as_text(meta.get("incarnation", b"")):
             await session.call(scripts.CHECK)  # raises, saying what happened
-        protocol = int(meta["protocol"])
+        protocol = as_count(meta, "protocol")
         if protocol != PROTOCOL_VERSION:
             raise self._other_protocol(meta)
         return RunInfo(
             incarnation=as_text(meta["incarnation"]),
             protocol=protocol,
-            library=as_text(meta["library"]),
-            spec=decode_run(meta["spec"]),
-            generation=int(meta["generation"]),
-            owner=as_text(meta["owner"]),
+            library=as_text(meta.get("library", b"")),
+            spec=decode_run(meta.get("spec", b"")),
+            generation=as_count(meta, "generation"),
+            owner=as_text(meta.get("owner", b"")),
             weights=as_version(meta["weights:generation"], meta["weights:version"]),
-            state=cast("Literal['running', 'finished']", as_text(meta["state"])),
+            limits=limits_from_fields(meta),
+            state="finished" if meta.get("state") == b"finished" else "running",
         )
 
-    async def finish_run(self, generation: int) -> None:
-        """Mark the run finished: every actor is told to drain at its next beat. Raises `Fenced`."""
-        await self._session.call(scripts.FINISH_RUN, generation=generation)
+    async def finish_run(self, generation: int) -> bool:
+        """Mark the run finished: every actor is told to drain at its next beat. Raises `Fenced`.
+
+        Returns:
+            Whether the run expires from now on, after `RunLimits.finished_ttl` seconds. Not while
+            a job is out or a result is not acked: deal with these and call again.
+        """
+        reply = await self._session.call(
+            scripts.FINISH_RUN, keys=await self.weights.kept_parts(), generation=generation
+        )
+        return bool(reply[1])
 
     async def ledger(self) -> Ledger:
         """Return what became of every job and result, read in one step."""
         return await read_ledger(self._session)
+
+    async def concerns(self) -> list[str]:
+        """Return what is worth a warning about the server, as sentences; often nothing."""
+        return await concerns_about(self._session.client)
+
+    async def memory(self) -> MemoryState | None:
+        """Return how full the server is; None where it does not tell this user."""
+        return await memory_of(self._session.client)
 
     def connections(self) -> int:
         """Return the number of connections this broker has open."""
@@ -150,7 +178,7 @@ class Broker:
     async def _mismatch(self, spec: RunSpec) -> RunMismatch:
         """Say how the run on the server differs from what was asked for."""
         meta = await self._meta()
-        if int(meta.get("protocol", b"0")) != PROTOCOL_VERSION:
+        if as_count(meta, "protocol") != PROTOCOL_VERSION:
             return self._other_protocol(meta)
         try:
             theirs = decode_run(meta["spec"])

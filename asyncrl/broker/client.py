@@ -59,6 +59,8 @@ class Client:
         self._pools: list[BlockingConnectionPool] = []
         self.address = address_of(self._options)
         """Where the server is: ``host:port`` or the socket's path."""
+        self.socket_path: str | None = self._options.get("path")
+        """Path of the server's socket; None when it is reached over TCP."""
         self._redis = self.reader(config.connections, config.command_timeout)
 
     def reader(self, connections: int = 1, timeout: float | None = None) -> Reader:
@@ -185,7 +187,7 @@ class Client:
             for_long = f" for {elapsed:.1f} s" if elapsed >= 1 else ""
             return BrokerUnavailable(
                 f"cannot reach Redis at {self.address}{for_long} ({said or type(error).__name__}); "
-                f"check that it runs there and that nothing blocks the way: {self._probe()}"
+                f"check that it runs there and that nothing blocks the way: try {self.cli} ping"
             )
         return BrokerRefused(f"Redis at {self.address} answered with an error: {said}")
 
@@ -197,11 +199,13 @@ class Client:
             word in said for word in _OUTAGE_WORDS
         )
 
-    def _probe(self) -> str:
-        if "path" in self._options:
-            return f"try redis-cli -s {self._options['path']} ping"
+    @property
+    def cli(self) -> str:
+        """The command that reaches the server by hand; without user and password."""
+        if self.socket_path is not None:
+            return f"redis-cli -s {self.socket_path}"
         host, _, port = self.address.rpartition(":")
-        return f"try redis-cli -h {host} -p {port} ping"
+        return f"redis-cli -h {host} -p {port}"
 
 
 class Reader:

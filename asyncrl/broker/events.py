@@ -23,11 +23,9 @@ class EventLog:
         At least once: after an outage it may be there twice. For a failed attempt at a job use
         `JobQueue.fail`, which keeps its report once.
         """
-        config = self._session.config
         await self._session.call(
             scripts.REPORT,
-            *(config.events_keep, config.dead_keep, report.actor_id, report.job_id, report.attempt),
-            encode_failure(report),
+            *(report.actor_id, report.job_id, report.attempt, encode_failure(report)),
             *(clean_reason(f"{report.where}: {report.cause}"), int(dead)),
         )
 
@@ -35,12 +33,16 @@ class EventLog:
         """Return up to `count` events behind the event id `after`, oldest first; does not wait."""
         session = self._session
         await session.attach()
-        rows = await session.client.persist(
-            lambda: session.client.command(
-                "XRANGE", session.keys.events, f"({after}", "+", "COUNT", count
+        while True:
+            rows = await session.client.persist(
+                lambda after=after: session.client.command(
+                    "XRANGE", session.keys.events, f"({after}", "+", "COUNT", count
+                )
             )
-        )
-        return [event for event in map(event_of, rows) if event is not None]
+            events = [event for event in map(event_of, rows) if event is not None]
+            if events or len(rows) < count:
+                return events
+            after = as_text(rows[-1][0])  # none of them is known here: look behind them
 
     async def latest(self) -> str:
         """Return the id of the last event so far, to `tail` behind."""

@@ -156,12 +156,10 @@ async def fail_attempt(
     session: Session, kind: JobKind, token: str, report: FailureReport
 ) -> list[Any]:
     """Give an attempt back with the reason why it failed; return the script's reply."""
-    config = session.config
     reason = f"{report.where}: {report.cause} (attempt {report.attempt}, actor {report.actor_id})"
     return await session.call(
         scripts.FAIL,
-        *(token, kind.value, clean_reason(reason), config.max_attempts, config.dead_keep),
-        *(config.events_keep, config.done_keep, report.actor_id, encode_failure(report)),
+        *(token, kind.value, clean_reason(reason), report.actor_id, encode_failure(report)),
         generation=0,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from asyncrl.broker import scripts
-from asyncrl.broker.client import OutOfMemory, milliseconds
+from asyncrl.broker.client import OutOfMemory
 from asyncrl.broker.decode import clean_reason, dead_job_of
 from asyncrl.broker.intake import Intake, fail_attempt
 from asyncrl.broker.nouns import (
@@ -18,7 +18,7 @@ from asyncrl.broker.nouns import (
     Submitted,
     TakenJob,
 )
-from asyncrl.broker.session import Session, as_text
+from asyncrl.broker.session import Session, as_number, as_text
 from asyncrl.data import FailureReport, JobKind, RolloutJob
 from asyncrl.errors import ConfigError
 from asyncrl.wire import encode_job
@@ -53,7 +53,7 @@ class JobQueue:
         try:
             reply = await self._session.call(
                 scripts.SUBMIT,
-                *(job.job_id, job.kind.value, encode_job(job), self._session.config.max_jobs),
+                *(job.job_id, job.kind.value, encode_job(job)),
                 generation=job.generation,
                 wait_for_memory=False,
             )
@@ -68,10 +68,9 @@ class JobQueue:
         cancelled one hears of it at its next beat, and its result is answered STALE.
         """
         ids = list(job_ids)
-        keep = self._session.config.done_keep
         cancelled: list[str] = []
         for start in range(0, len(ids), _CHUNK):
-            reply = await self._session.call(scripts.CANCEL, keep, *ids[start : start + _CHUNK])
+            reply = await self._session.call(scripts.CANCEL, *ids[start : start + _CHUNK])
             cancelled += [as_text(job) for job in reply[1:]]
         return cancelled
 
@@ -83,8 +82,8 @@ class JobQueue:
                 job_id=as_text(job),
                 token=as_text(token),
                 actor_id=as_text(actor),
-                idle_seconds=int(idle) / 1000,
-                attempt=int(attempt),
+                idle_seconds=as_number(idle) / 1000,
+                attempt=as_number(attempt),
                 kind=JobKind(as_text(kind)),
             )
             for kind, token, actor, idle, job, attempt in reply[1:]
@@ -98,12 +97,8 @@ class JobQueue:
         At `max_attempts` the job goes among the dead instead, with the reason of every attempt.
         With `counts` false the attempt is not held against the job.
         """
-        config = self._session.config
-        limit = config.max_attempts if counts else 0
         reply = await self._session.call(
-            scripts.REASSIGN,
-            *(token, kind.value, clean_reason(reason), limit),
-            *(config.dead_keep, config.events_keep, config.done_keep),
+            scripts.REASSIGN, token, kind.value, clean_reason(reason), int(counts)
         )
         return Reassigned(ReassignStatus(reply[0]), as_text(reply[1]), int(reply[2]))
 
@@ -202,20 +197,19 @@ class JobQueue:
         self, actor_id: str, taken: TakenJob, payload: bytes, env_steps: int
     ) -> str:
         """Upload the payload, unless it will not be accepted, then commit a reference to it."""
-        session, config, job = self._session, self._session.config, taken.job
-        blob, ttl = session.keys.blob(taken.token), milliseconds(config.blob_ttl)
+        session, job = self._session, taken.job
+        blob = session.keys.blob(taken.token)
         while True:
-            (admitted,) = await session.call(
+            admitted, ttl = await session.call(
                 scripts.ADMIT,
                 *(actor_id, job.kind.value, taken.token, job.job_id, len(payload)),
-                *(config.max_results, config.max_result_bytes),
                 generation=0,
             )
             if admitted == "FULL":
                 return admitted
             if admitted == "OK":
                 await session.client.persist(
-                    lambda: session.client.command("SET", blob, payload, "PX", ttl),
+                    lambda ttl=ttl: session.client.command("SET", blob, payload, "PX", ttl),
                     wait_for_memory=False,
                 )
             status = await self._commit(actor_id, taken, len(payload), env_steps, blob)
@@ -228,12 +222,11 @@ class JobQueue:
         self, actor_id: str, taken: TakenJob, nbytes: int, env_steps: int, payload: bytes | str
     ) -> str:
         """Run the script that accepts a result: `payload` itself, or the key of its blob."""
-        config, job = self._session.config, taken.job
+        job = taken.job
         inline, keys = (b"", [payload]) if isinstance(payload, str) else (payload, [])
         reply = await self._session.call(
             scripts.COMPLETE,
             *(actor_id, job.kind.value, taken.token, job.job_id, int(env_steps), nbytes, inline),
-            *(config.max_results, config.max_result_bytes, config.done_keep),
             keys=keys,
             generation=0,
             wait_for_memory=False,

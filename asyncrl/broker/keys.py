@@ -5,7 +5,7 @@ cluster and every script may touch any of them.
 
 | key              | type   | holds                                                             |
 |------------------|--------|-------------------------------------------------------------------|
-| meta             | hash   | incarnation, protocol, spec, fingerprint, generation, owner, ...  |
+| meta             | hash   | incarnation, protocol, spec, generation, owner, limit:<name>, ... |
 | jobs:train, :eval| stream | jobs to do; group `actors`; the entry id is the attempt's token   |
 | live             | hash   | job id -> "kind|token|generation" of every unfinished job         |
 | done             | hash   | job id -> "A|token|result", "C|token|" or "D|token|": closed jobs |
@@ -20,6 +20,8 @@ cluster and every script may touch any of them.
 | w:<g>:<v>:<part> | string | the bytes of one weight set                                       |
 | ledger           | hash   | counters of what became of jobs and results                       |
 | events           | stream | the last failure reports, arrivals and departures                 |
+
+No key of a running run but a blob or an old weight set expires. A finished run's all do, together.
 
 A stream entry's fields have one letter: j job id, k kind, n attempt, g generation, p payload,
 r reasons, a actor id, e env steps, s payload bytes, b blob key, f failure report, t event kind.
@@ -47,8 +49,13 @@ class Keys:
     def __post_init__(self) -> None:
         check_name("run", self.run)
 
+    @property
+    def prefix(self) -> str:
+        """Return what every key of the run starts with."""
+        return f"asyncrl:{{{self.run}}}:"
+
     def _key(self, name: str) -> str:
-        return f"asyncrl:{{{self.run}}}:{name}"
+        return self.prefix + name
 
     @property
     def meta(self) -> str:
@@ -74,6 +81,11 @@ class Keys:
     def dead(self) -> str:
         """Return the key of the dead jobs."""
         return self._key("dead")
+
+    @property
+    def actors(self) -> str:
+        """Return the key of the actors' last beats."""
+        return self._key("actors")
 
     @property
     def weights(self) -> str:
@@ -110,7 +122,7 @@ class Keys:
             self.results,
             self.sizes,
             self.dead,
-            self._key("actors"),
+            self.actors,
             self.weights,
             self._key("ledger"),
             self.events,

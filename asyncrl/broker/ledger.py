@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from asyncrl.broker import scripts
-from asyncrl.broker.session import Session, as_fields
+from asyncrl.broker.session import Session, as_fields, as_number
 
 _DROPPED = "dropped:"
 
@@ -71,7 +71,7 @@ class Ledger:
 async def read_ledger(session: Session) -> Ledger:
     """Return the run's ledger, read in one step."""
     _, flat, in_flight, waiting = await session.call(scripts.LEDGER)
-    counts = {name: int(value) for name, value in as_fields(flat).items()}
+    counts = {name: as_number(value) for name, value in as_fields(flat).items()}
     return Ledger(
         issued=counts.get("issued", 0),
         accepted=counts.get("accepted", 0),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from asyncrl.broker.limits import RunLimits
 from asyncrl.data import FailureReport, JobKind, RolloutJob, RunSpec
 
 Version = tuple[int, int]
@@ -28,6 +29,8 @@ class RunInfo:
     """Host and pid of the learner."""
     weights: Version | None
     """Newest published weights."""
+    limits: RunLimits
+    """What all its processes agree on, as set by the learner that created or last took it over."""
     state: Literal["running", "finished"]
 
 
@@ -196,6 +199,15 @@ class ActorPresence:
     """Since the last beat, by the server's clock. For people; judge by `sequence`."""
     held: Mapping[str, int]
     info: Mapping[str, str | int | float | bool]
+
+
+@dataclass(frozen=True)
+class RollCall:
+    """Who is there."""
+
+    actors: tuple[ActorPresence, ...]
+    rejected: tuple[str, ...] = ()
+    """Actor ids whose record cannot be read: written by a stranger, or by another version."""
 
 
 @dataclass(frozen=True, kw_only=True)

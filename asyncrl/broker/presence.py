@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from asyncrl.broker import scripts
 from asyncrl.broker.keys import GROUP
-from asyncrl.broker.nouns import ActorPresence, Beat, BeatReply
-from asyncrl.broker.session import Session, as_fields, as_text, as_version
+from asyncrl.broker.nouns import ActorPresence, Beat, BeatReply, RollCall
+from asyncrl.broker.session import Session, as_fields, as_number, as_text, as_version
 from asyncrl.data import JobKind
 
 
@@ -32,12 +32,12 @@ class Presence:
         )
         reply = await self._session.call(
             scripts.BEAT,
-            *(beat.actor_id, record, self._session.config.events_keep, *beat.held),
+            *(beat.actor_id, record, *beat.held),
             generation=0,
         )
         _, generation, state, weights_generation, weights_version, lost, cancelled = reply
         return BeatReply(
-            generation=int(generation),
+            generation=as_number(generation),
             weights=as_version(weights_generation, weights_version),
             drain=state == b"finished",
             lost=frozenset(as_text(token) for token in lost),
@@ -46,14 +46,23 @@ class Presence:
 
     async def actors(self) -> list[ActorPresence]:
         """Return every actor that beat and neither left nor was retired."""
+        return list((await self.roll_call()).actors)
+
+    async def roll_call(self) -> RollCall:
+        """Return the same, and who is there without a record that can be read."""
         _, now, records = await self._session.call(scripts.ACTORS)
-        return [_presence(actor, record, int(now)) for actor, record in as_fields(records).items()]
+        read = {
+            actor: _presence(actor, record, int(now))
+            for actor, record in as_fields(records).items()
+        }
+        return RollCall(
+            tuple(presence for presence in read.values() if presence is not None),
+            tuple(actor for actor, presence in read.items() if presence is None),
+        )
 
     async def leave(self, actor_id: str) -> int:
         """Say goodbye; what the actor still held is released, no attempt spent. Return how many."""
-        reply = await self._session.call(
-            scripts.LEAVE, actor_id, self._session.config.events_keep, generation=0
-        )
+        reply = await self._session.call(scripts.LEAVE, actor_id, generation=0)
         return int(reply[1])
 
     async def retire(self, actor_id: str) -> bool:
@@ -87,13 +96,33 @@ class Presence:
         return [(as_text(row["name"]), int(row["idle"]) / 1000) for row in named]
 
 
-def _presence(actor_id: str, record: bytes, now_ms: int) -> ActorPresence:
+def _presence(actor_id: str, record: bytes, now_ms: int) -> ActorPresence | None:
+    """Return what an actor's record says; None for one no actor of this version wrote."""
     at, _, text = record.partition(b" ")
-    said = cast("dict[str, Any]", json.loads(text))
+    try:
+        said: Any = json.loads(text)
+        sequence, held, info = said["seq"], said["held"], said["info"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not (as_number(at) > 0 and _is(sequence, int) and _maps_to(held, int)):
+        return None
+    if not _maps_to(info, str, int, float, bool):
+        return None
     return ActorPresence(
         actor_id=actor_id,
-        sequence=said["seq"],
-        age_seconds=max(0, now_ms - int(at)) / 1000,
-        held=said["held"],
-        info=said["info"],
+        sequence=sequence,
+        age_seconds=max(0, now_ms - as_number(at)) / 1000,
+        held=held,
+        info=info,
+    )
+
+
+def _is(value: Any, *kinds: type) -> bool:
+    return type(value) in kinds  # exactly: True is no int
+
+
+def _maps_to(value: Any, *kinds: type) -> bool:
+    """Return whether JSON gave an object all of whose values are of `kinds`."""
+    return isinstance(value, dict) and all(
+        _is(each, *kinds) for each in cast("dict[str, Any]", value).values()
     )

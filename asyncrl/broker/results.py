@@ -13,7 +13,7 @@ from asyncrl.broker.keys import START
 from asyncrl.broker.nouns import ResultEntry
 from asyncrl.broker.session import Session, as_count, as_fields, as_text
 from asyncrl.data import JobKind
-from asyncrl.errors import ConfigError
+from asyncrl.errors import BrokerRefused, ConfigError
 
 _PAGE = 16
 """Entries read in one command: inline payloads are below `blob_threshold` each."""
@@ -131,7 +131,23 @@ class ResultStream:
             lambda: session.client.command("HMGET", session.keys.sizes, *ids)
         )
         blobs = [as_text(size).partition("|")[2] for size in sizes if size]
-        return [blob for blob in blobs if blob]
+        return [blob for blob in blobs if self._is_blob(blob)]
+
+    def _is_blob(self, key: str) -> bool:
+        """Return whether a key that an entry names may be a payload: it is no other key of ours."""
+        return key.startswith(self._session.keys.blob(""))
+
+    async def _payload(self, blob: str) -> bytes | None:
+        """Return what is in a blob; None when it is gone, or was never one."""
+        client = self._session.client
+        if not self._is_blob(blob):
+            return None
+        try:
+            return await client.persist(lambda: client.command("GET", blob))
+        except BrokerRefused as error:
+            if "WRONGTYPE" in str(error):
+                return None
+            raise
 
     async def _entries(self, rows: Sequence[Any]) -> list[ResultEntry]:
         return [await self._entry(as_text(row[0]), as_fields(row[1])) for row in rows]
@@ -139,8 +155,7 @@ class ResultStream:
     async def _entry(self, entry_id: str, fields: dict[str, bytes]) -> ResultEntry:
         payload = fields.get("p")
         if payload is None and "b" in fields:
-            client, blob = self._session.client, fields["b"]
-            payload = await client.persist(lambda: client.command("GET", blob))
+            payload = await self._payload(as_text(fields["b"]))
         return ResultEntry(
             entry_id=entry_id,
             job_id=as_text(fields.get("j", b"")),

@@ -9,6 +9,8 @@ import hashlib
 from dataclasses import dataclass, field
 from importlib import resources
 
+from asyncrl.broker.limits import limits_in_lua
+
 _SOURCES = resources.files("asyncrl.broker") / "lua"
 
 
@@ -18,7 +20,7 @@ def _read(name: str) -> str:
 
 @dataclass(frozen=True)
 class Script:
-    """One script, whole: `names.lua`, the guard where it has one, and its own body."""
+    """One script, whole: default limits, `names.lua`, its own body, between guard and after."""
 
     name: str
     guarded: bool = True
@@ -28,8 +30,11 @@ class Script:
     """SHA-1 of the source, by which the server knows it."""
 
     def __post_init__(self) -> None:
-        parts = ("names", "guard", self.name) if self.guarded else ("names", self.name)
-        source = "\n".join(_read(part) for part in parts)
+        body = _read(self.name)
+        if self.guarded:
+            wrapped = f"local function body()\n{body}\nend"
+            body = "\n".join((_read("guard"), wrapped, _read("after")))
+        source = "\n".join((limits_in_lua(), _read("names"), body))
         object.__setattr__(self, "source", source)
         # Redis names scripts by SHA-1; nothing here is a secret.
         object.__setattr__(self, "sha", hashlib.sha1(source.encode()).hexdigest())  # noqa: S324

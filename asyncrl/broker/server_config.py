@@ -16,6 +16,9 @@ from asyncrl.errors import ConfigError
 # 55535 above which the port of a cluster bus (port + 10000) does not fit.
 _FREE_PORTS = range(20_000, 32_000)
 
+FOLDER_PREFIX = "asyncrl-server-"
+"""What the name of a private server's folder starts with."""
+
 
 def write_config(path: Path, settings: Mapping[str, str]) -> Path:
     """Write a configuration file only we may read, since it may hold a password; return `path`."""

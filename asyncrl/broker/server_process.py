@@ -13,12 +13,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from asyncrl.broker.server_config import FOLDER_PREFIX
 from asyncrl.errors import ConfigError, EmbeddedServerError
 
 SOCKET_PATH_LIMIT = 107 if sys.platform == "linux" else 103
 """Bytes a unix socket's path may have (``sun_path`` without its closing zero)."""
 
-_PREFIX = "asyncrl-server-"
 _LOCK = "lock"
 _LOG_TAIL_BYTES = 2000
 
@@ -110,7 +110,7 @@ class PrivateFolder:
     def __init__(self, *, socket_name: str) -> None:
         base = _short_base(socket_name)
         _sweep(base)
-        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+        self.path = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=base))
         new = self.path / f"{_LOCK}.new"
         self._lock = _locked(new)
         # Renamed only once it is held, so that a lock which can be had is always an abandoned one.
@@ -167,7 +167,7 @@ def kept_copy(log: Path) -> Path:
 
 
 def _short_base(socket_name: str) -> Path:
-    room = len(f"/{_PREFIX}12345678/{socket_name}")
+    room = len(f"/{FOLDER_PREFIX}12345678/{socket_name}")
     bases = [Path(tempfile.gettempdir()), Path("/tmp")]  # noqa: S108 - mkdtemp makes it private
     for base in bases:
         if len(os.fsencode(base)) + room <= SOCKET_PATH_LIMIT and base.is_dir():
@@ -192,7 +192,7 @@ def _locked(path: Path) -> int:
 
 
 def _sweep(base: Path) -> None:
-    for folder in base.glob(f"{_PREFIX}*"):
+    for folder in base.glob(f"{FOLDER_PREFIX}*"):
         with contextlib.suppress(OSError):
             descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
             try:

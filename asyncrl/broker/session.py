@@ -8,8 +8,12 @@ from typing import Any
 from asyncrl.broker.client import Argument, Client
 from asyncrl.broker.config import BrokerConfig
 from asyncrl.broker.keys import Keys
+from asyncrl.broker.limits import LIMIT_NAMES, RunLimits, limit_field, limits_from_fields
 from asyncrl.broker.scripts import Script
 from asyncrl.errors import Fenced, RunNotFound, RunStateLost
+
+_DIGITS = 20
+"""Characters of the longest whole number anybody stores on purpose (64 bits, signed)."""
 
 
 class Session:
@@ -67,7 +71,7 @@ class Session:
                 "the learner again to resume from its checkpoint"
             )
         if status == "FENCED":
-            raise Fenced(mine, int(reply[1]), as_text(reply[2]))
+            raise Fenced(mine, as_number(reply[1]), as_text(reply[2]))
         return [status, *reply[1:]]
 
     async def attach(self) -> None:
@@ -80,6 +84,16 @@ class Session:
         if found is None:
             raise self.not_found()
         self.incarnation = as_text(found)
+
+    async def limits(self) -> RunLimits:
+        """Return the run's limits as they are now: a learner that takes it over may change them."""
+        await self.attach()
+        names = [limit_field(name) for name in LIMIT_NAMES]
+        values = await self.client.persist(
+            lambda: self.client.command("HMGET", self.keys.meta, *names)
+        )
+        found = zip(names, values, strict=True)
+        return limits_from_fields({name: value for name, value in found if value is not None})
 
     def not_found(self) -> RunNotFound:
         """Return the error for a run that is not on the server."""
@@ -94,15 +108,25 @@ def as_text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
+def as_number(value: Any) -> int:
+    """Return a reply's whole number; 0 for what a stranger wrote in its place."""
+    if isinstance(value, bytes) and len(value) > _DIGITS:
+        return 0
+    try:
+        return int(value)
+    except (ValueError, TypeError):
+        return 0
+
+
 def as_version(generation: Any, version: Any) -> tuple[int, int] | None:
-    """Return a weights pointer; None where the reply says there is none."""
-    return (int(generation), int(version)) if generation else None
+    """Return a weights pointer; None where the reply says there is none, or none that can be."""
+    pointer = as_number(generation), as_number(version)
+    return pointer if min(pointer) > 0 else None
 
 
 def as_count(fields: Mapping[str, bytes], name: str) -> int:
     """Return a field that counts something; 0 where a stranger's entry has none."""
-    value = fields.get(name, b"")
-    return int(value) if value.isdigit() else 0
+    return max(0, as_number(fields.get(name)))
 
 
 def as_fields(flat: Sequence[Any]) -> dict[str, bytes]:

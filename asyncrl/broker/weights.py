@@ -12,11 +12,14 @@ import anyio
 from asyncrl.broker import scripts
 from asyncrl.broker.client import milliseconds
 from asyncrl.broker.nouns import Published, Version
-from asyncrl.broker.session import Session, as_text, as_version
+from asyncrl.broker.session import Session, as_number, as_text, as_version
 from asyncrl.errors import ConfigError, WaitTimeout
 
 _POLL_SECONDS = (0.02, 0.5)
 """First and longest delay between looks for weights that were announced."""
+
+_MOST_PARTS = 100_000
+"""A pointer to more parts than this was written by a stranger."""
 
 
 class WeightStore:
@@ -51,7 +54,8 @@ class WeightStore:
                 raise ConfigError(
                     "weight_version",
                     weight_version,
-                    f"version {int(reply[2])} of generation {int(reply[1])} is published already",
+                    f"version {as_text(reply[2])} of generation {as_text(reply[1])} is published "
+                    "already",
                     "go on counting from RunInfo.weights",
                 )
             elif reply[0] != "RETRY":
@@ -76,7 +80,7 @@ class WeightStore:
             generation, version, digest, parts = await self._pointer()
             newest = as_version(generation, version)
             if newest and newest >= minimum:
-                payload = await self._download(newest, int(parts))
+                payload = await self._download(newest, as_number(parts))
                 if payload is not None and hashlib.sha256(payload).hexdigest() == as_text(digest):
                     return payload
             if time.monotonic() - started > limit:
@@ -89,18 +93,22 @@ class WeightStore:
             await anyio.sleep(delay)
             delay = min(2 * delay, longest)
 
+    async def kept_parts(self) -> list[str]:
+        """Return the keys of all weight sets that do not expire by themselves."""
+        return [key for entry in await self._history() for key in self._parts(entry)]
+
     async def _point_at(
         self, generation: int, version: int, digest: str, nbytes: int, parts: Sequence[str]
     ) -> list[Any]:
         """Make the uploaded parts the newest weights; return the script's reply."""
-        config = self._session.config
+        keep = (await self._session.limits()).keep_versions
         before = await self._history()
         after = [*before, f"{generation}:{version}:{len(parts)}"]
-        retired = [key for old in after[: -config.keep_versions] for key in self._parts(old)]
+        retired = [key for old in after[:-keep] for key in self._parts(old)]
         return await self._session.call(
             scripts.PUBLISH,
-            *(version, digest, nbytes, " ".join(before), " ".join(after[-config.keep_versions :])),
-            *(milliseconds(config.weights_ttl), len(parts)),
+            *(version, digest, nbytes, " ".join(before), " ".join(after[-keep:])),
+            len(parts),
             keys=[*parts, *retired],
             generation=generation,
         )
@@ -121,13 +129,17 @@ class WeightStore:
         return as_text(found).split() if found else []
 
     def _parts(self, entry: str) -> list[str]:
-        generation, version, parts = (int(number) for number in entry.split(":"))
+        """Return the keys of the parts of "generation:version:parts"; none where it is not that."""
+        numbers = [as_number(number) for number in entry.encode().split(b":")]
+        if len(numbers) != 3 or not 0 < numbers[2] <= _MOST_PARTS:
+            return []
+        generation, version, parts = numbers
         return [self._session.keys.weight_part(generation, version, part) for part in range(parts)]
 
     async def _upload(self, generation: int, version: int, payload: bytes) -> list[str]:
         """Write the parts, which expire unless they are pointed at; return their keys."""
         session, size = self._session, self._session.config.weights_part
-        ttl = milliseconds(session.config.blob_ttl)
+        ttl = milliseconds((await session.limits()).blob_ttl)
         view = memoryview(payload)
         keys = self._parts(f"{generation}:{version}:{max(1, -(-len(payload) // size))}")
         for part, key in enumerate(keys):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from asyncrl.broker import Broker, BrokerConfig, connect
+from asyncrl.broker import Broker, BrokerConfig, RunLimits, connect
 from asyncrl.broker.embedded import EmbeddedServer
 from asyncrl.cli.arguments import OptionGroup, parse_options
 from asyncrl.cli.exits import ExitCode, run_main
@@ -52,6 +52,7 @@ class _Plan:
     learner: LearnerConfig
     proxy: ProxyConfig
     broker: BrokerConfig
+    limits: RunLimits
     run: str
 
     @property
@@ -72,7 +73,7 @@ def _plan(arguments: list[str]) -> _Plan:
     from asyncrl.learner import set_threads
 
     choice = choose(arguments)
-    options, algorithm, learner, proxy, broker = parse_options(
+    options, algorithm, learner, proxy, broker, limits = parse_options(
         f"python -m {PROGRAM}",
         "Train an agent with many actors over Redis; resumes the run where it exists. "
         "Exit code 0: done, or target reached; 3: target missed; 2: wrong usage; 1: failure; "
@@ -83,6 +84,7 @@ def _plan(arguments: list[str]) -> _Plan:
             OptionGroup("learner", type(choice.learner), defaults=choice.learner),
             OptionGroup("proxy", ProxyConfig),
             OptionGroup("broker", BrokerConfig),
+            OptionGroup("limits", RunLimits),
         ],
         arguments,
     )
@@ -97,6 +99,7 @@ def _plan(arguments: list[str]) -> _Plan:
         learner=learner,
         proxy=proxy,
         broker=broker,
+        limits=limits,
         run=run,
     )
 
@@ -171,7 +174,7 @@ def _learner(
         trajectory=options.trajectory,
         trajectory_kwargs=options.trajectory_kwargs,
     )
-    proxy = ActorProxy(broker, env, config=plan.proxy)
+    proxy = ActorProxy(broker, env, config=plan.proxy, limits=plan.limits)
     shared: dict[str, Any] = {"run": plan.run, "folder": plan.folder, "sinks": (sink,)}
     if isinstance(plan.learner, OnPolicyConfig):
         return OnPolicyLearner(plan.algorithm, proxy, plan.learner, **shared)

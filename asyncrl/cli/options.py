@@ -105,14 +105,40 @@ class ActorOptions:
         if self.name is not None:
             check_name("name", self.name)
         if self.url is None:
-            raise ConfigError(
-                "redis", None, "no server is given", f"give a URL, or set {URL_VARIABLE}"
-            )
+            raise _no_server()
 
     @property
     def url(self) -> str | None:
         """The run's server."""
         return self.redis or os.environ.get(URL_VARIABLE) or None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsOptions:
+    """Whose runs."""
+
+    redis: str | None = None
+    """URL of the server (redis://, rediss://, unix://). Default: the environment variable
+    ASYNCRL_REDIS_URL, which keeps a password off the command line."""
+
+    def __post_init__(self) -> None:
+        _ = self.url
+
+    @property
+    def url(self) -> str:
+        """The server."""
+        url = self.redis or os.environ.get(URL_VARIABLE)
+        if not url:
+            raise _no_server()
+        return url
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteOptions(RunsOptions):
+    """Where the run is, and how sure you are."""
+
+    force: bool = False
+    """Delete it also while its learner or actors are at work; they stop with an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,3 +155,7 @@ class ServerOptions:
     url_file: str | None = None
     """File (readable by its owner alone) to write the URL with its password to, besides printing
     it."""
+
+
+def _no_server() -> ConfigError:
+    return ConfigError("redis", None, "no server is given", f"give a URL, or set {URL_VARIABLE}")

@@ -1,4 +1,7 @@
-"""``python -m asyncrl.broker``: a server for runs whose learner and actors are started by hand."""
+"""``python -m asyncrl.broker``: a server for runs whose learner and actors are started by hand.
+
+With a subcommand it looks after the runs on a server instead: ``runs`` and ``delete``.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,42 @@ from asyncrl.broker.embedded import EmbeddedServer
 from asyncrl.cli.arguments import OptionGroup, parse_options
 from asyncrl.cli.exits import ExitCode, run_main
 from asyncrl.cli.options import ServerOptions
+from asyncrl.cli.runs import remove_run, show_runs
 from asyncrl.cli.stopping import on_signals
+from asyncrl.errors import ConfigError
 from asyncrl.metrics import configure_logging
 
 PROGRAM = "asyncrl.broker"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the bundled server until a signal; return the exit code."""
-    return run_main(lambda: _main(argv), PROGRAM)
+    """Run the bundled server until a signal, or a subcommand; return the exit code."""
+    return run_main(lambda: _main(sys.argv[1:] if argv is None else argv), PROGRAM)
 
 
-def _main(argv: Sequence[str] | None) -> int:
+def _main(argv: Sequence[str]) -> int:
+    if not argv or argv[0].startswith("-"):
+        return _run_server(argv)
+    command, *rest = argv
+    if command not in _COMMANDS:
+        raise ConfigError(
+            "command",
+            command,
+            "no such command",
+            f"give {' or '.join(_COMMANDS)}, or none to start a server",
+        )
+    return _COMMANDS[command](PROGRAM, rest)
+
+
+_COMMANDS = {"runs": show_runs, "delete": remove_run}
+
+
+def _run_server(argv: Sequence[str]) -> int:
     (options,) = parse_options(
         f"python -m {PROGRAM}",
         "Start the bundled server on a TCP port with a generated password, print its URL, and run "
-        "until Ctrl-C. Any other Redis 6.2+ or Valkey server does as well.",
+        "until Ctrl-C. Any other Redis 6.2+ or Valkey server does as well. "
+        "'runs' lists the runs on a server, and 'delete RUN' removes one; see their own --help.",
         [OptionGroup("server", ServerOptions)],
         argv,
     )

@@ -238,17 +238,25 @@ class _Work:
         left = most
         while (due := self._due(self._options.updates_per_publish)) and left != 0:
             count = due if left is None else min(due, left)
-            samples = self._draw(count)
-            losses = await session.in_thread(
-                partial(_learn, session.state, samples, session.fraction)
-            )
-            # No await from here to the end of the accounting: a cancelled run stays consistent.
-            session.state.counters.updates += count
+            losses = await self._update(count)
             left = None if left is None else left - count
             async with self._changed:
                 self._changed.notify_all()
             await session.publish()
             await session.report(losses)
+
+    async def _update(self, count: int) -> dict[str, float]:
+        """Make `count` updates in one hop; return the mean of each metric."""
+        session = self._session
+        samples = self._draw(count)
+
+        def account(_: object) -> None:
+            session.state.counters.updates += count
+
+        # What was drawn is learned from for certain: nothing can come between.
+        return await session.in_thread(
+            partial(_learn, session.state, samples, session.fraction), account
+        )
 
     def _due(self, most: int) -> int:
         """Return how many updates the limiter allows now, up to `most`."""

@@ -139,11 +139,13 @@ class OnPolicyLearner(Learner[Batches]):
         """Make one joint update from all deliveries of a round, publish, report."""
         deliveries = sorted(deliveries, key=lambda each: _number(each.result.job.job_id))
         work = partial(self._learn, session.state, deliveries, session.fraction)
-        losses = await session.in_thread(work)
-        # No await from here to the end of the accounting: a cancelled run stays consistent.
-        for delivery in deliveries:
-            session.count(delivery, lag_matters=lag_matters)
-        session.state.counters.updates += 1
+
+        def account(_: object) -> None:
+            for delivery in deliveries:
+                session.count(delivery, lag_matters=lag_matters)
+            session.state.counters.updates += 1
+
+        losses = await session.in_thread(work, account)
         await session.publish()
         await session.report(losses)
 

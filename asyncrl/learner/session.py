@@ -184,13 +184,13 @@ class Session(Generic[DataT]):
         if out:
             await self.collection.cancel(out)
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
+    async def in_thread(self, work: Callable[[], T], then: Callable[[T], None] | None = None) -> T:
         """Run `work` in this session's one worker thread, to its end even when cancelled.
 
-        It begins for certain. A cancellation comes at the caller's next await, so that what follows
-        without one belongs to the work.
+        It begins for certain, and once it is over `then` accounts for it before anything else can
+        happen.
         """
-        return await self._thread.run(work)
+        return await self._thread.run(work, then=then)
 
     def close(self) -> None:
         """Let go of the worker thread."""

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from asyncrl.broker import Broker, ResultEntry, RunInfo, Submitted
+from asyncrl.broker import Broker, ResultEntry, RunInfo, RunLimits, Submitted
 from asyncrl.data import (
     EnvSpec,
     FailureReport,
@@ -52,6 +52,7 @@ class ActorProxy:
         trajectory: Import path of the `Trajectory` subclass (or the class), None for the default.
         trajectory_kwargs: Keyword arguments of the trajectory.
         config: Options.
+        limits: What all processes of the run must agree on; stored with it for its actors.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class ActorProxy:
         trajectory: str | type | None = None,
         trajectory_kwargs: Mapping[str, Any] | None = None,
         config: ProxyConfig | None = None,
+        limits: RunLimits | None = None,
     ) -> None:
         self._broker = broker
+        self._limits = limits or RunLimits()
         self._config = config or ProxyConfig()
         self._env = env_spec(
             env,
@@ -94,7 +97,9 @@ class ActorProxy:
             RunMismatch: the run on the server trains something else or speaks another protocol.
         """
         owner = f"{socket.gethostname()}:{os.getpid()}"
-        info = await self._broker.create_run(spec, owner)
+        info = await self._broker.create_run(spec, owner, self._limits)
+        for text in await self._broker.concerns():
+            sink.write(Message(level=Level.WARNING, text=text))
         async with anyio.create_task_group() as tasks:
             collection = RemoteCollection(self._broker, info, self._config, sink)
             unsettled = await collection.read_unsettled()
@@ -145,7 +150,7 @@ class RemoteCollection:
     @property
     def capacity(self) -> int:
         """How many results may wait on the server."""
-        return self._broker.config.max_results
+        return self._info.limits.max_results
 
     async def unsettled(self) -> Sequence[Delivery]:
         """Return results accepted earlier that no checkpoint covers yet, in the order accepted."""
@@ -217,14 +222,19 @@ class RemoteCollection:
         await self._broker.results.ack(trained, dropped, self.generation)
 
     async def finish(self) -> None:
-        """Mark the run as complete, so that its actors leave; drop results nobody waits for."""
+        """Mark the run as complete, so that its actors leave; drop results nobody waits for.
+
+        Only then does the run expire, `RunLimits.finished_ttl` seconds later.
+        """
         await self._broker.finish_run(self.generation)
         self._intake.cancel()
+        await self.cancel(sorted(await self._broker.jobs.live()))
         while await self._broker.results.read(block=False):
             pass
         left = await self._broker.results.read_pending()
         dropped = {entry.entry_id: SUPERSEDED for entry in left}
         await self._broker.results.ack((), dropped, self.generation)
+        await self._broker.finish_run(self.generation)
 
     def status(self) -> CollectionStatus:
         """Return numbers to show, as of the last look."""

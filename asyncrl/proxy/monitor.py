@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import anyio
 
 from asyncrl.broker import Broker, Event, ReassignStatus
 from asyncrl.data import FailureReport
-from asyncrl.metrics import ActorChange, ActorChanged, JobFailed, JobReassigned, Sink
+from asyncrl.metrics import (
+    ActorChange,
+    ActorChanged,
+    JobFailed,
+    JobReassigned,
+    Level,
+    Message,
+    Sink,
+)
 from asyncrl.proxy.collector import LostJob
 from asyncrl.proxy.config import ProxyConfig
 from asyncrl.proxy.liveness import Liveness, Stuck
 
 _TIDY_INTERVAL = 60.0
 """Seconds between two sweeps of the names that crashed actors left on the server."""
+
+_MIB = 1024 * 1024
 
 
 class Monitor:
@@ -26,7 +36,7 @@ class Monitor:
         broker: The run.
         config: Options.
         sink: Where changes go.
-        counters: Counts of ``reassigned``, ``failed`` and ``dead``, kept up here.
+        counters: Counts of ``reassigned``, ``failed``, ``dead`` and the like, kept up here.
         lost: Turns the last report of a dead job into its outcome; None when nobody waits for it.
     """
 
@@ -45,6 +55,8 @@ class Monitor:
         self._lost = lost
         self._liveness = Liveness(config.dead_after, config.stall_timeout, config.job_timeout)
         self._events_after = ""
+        self._rejected: set[str] = set()
+        self._full = False
         self._looked: float | None = None
         self._tidied = time.monotonic()
         self.queued = 0
@@ -65,7 +77,10 @@ class Monitor:
 
     async def look(self) -> list[LostJob]:
         """Look once; return the jobs that are given up for good."""
-        actors = await self._broker.presence.actors()
+        await self._watch_memory()
+        seen = await self._broker.presence.roll_call()
+        actors = seen.actors
+        self._refuse(seen.rejected)
         pending = await self._broker.jobs.pending()
         self.queued = await self._broker.jobs.queued()
         self.waiting = await self._broker.results.waiting()
@@ -90,6 +105,36 @@ class Monitor:
         for stuck in self._liveness.stuck(pending, actors, now):
             await self._reassign(stuck)
         return await self._read_events()
+
+    async def _watch_memory(self) -> None:
+        """Say when the server becomes full, since all that stores something then just waits."""
+        memory = await self._broker.memory()
+        if memory is None or memory.full == self._full:
+            return
+        self._full = memory.full
+        if memory.full:
+            self._counters["out_of_memory"] += 1
+            text = (
+                f"Redis at {self._broker.address} is out of memory: {memory.used / _MIB:.1f} MiB "
+                f"used of maxmemory {memory.limit / _MIB:.1f} MiB; jobs, results and weights wait "
+                "until it is raised, or other data removed"
+            )
+            self._sink.write(Message(level=Level.WARNING, text=text))
+        else:
+            text = f"Redis at {self._broker.address} has memory again"
+            self._sink.write(Message(level=Level.INFO, text=text))
+
+    def _refuse(self, rejected: Iterable[str]) -> None:
+        """Say, once an actor, whose record cannot be read; such an actor is not there."""
+        for actor_id in rejected:
+            if actor_id not in self._rejected:
+                self._rejected.add(actor_id)
+                self._counters["rejected_beats"] += 1
+                text = (
+                    f"the heartbeat of actor {actor_id!r} cannot be read, so it counts as not "
+                    "there; does it run the same version of asyncrl?"
+                )
+                self._sink.write(Message(level=Level.WARNING, text=text))
 
     async def _reassign(self, stuck: Stuck) -> None:
         """Give a stuck job to somebody else; one that is dead now shows up among the events."""

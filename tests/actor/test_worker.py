@@ -11,7 +11,7 @@ import pytest
 
 from asyncrl.actor import ActorWorker, WorkerConfig
 from asyncrl.algorithms import PPO
-from asyncrl.broker import Broker, BrokerConfig, connect
+from asyncrl.broker import Broker, BrokerConfig, RunLimits, connect
 from asyncrl.broker.embedded import EmbeddedServer
 from asyncrl.data import (
     DEFAULT_POLICY,
@@ -42,7 +42,7 @@ from asyncrl.testing.envs import Counter
 from asyncrl.wire import decode_result, encode_weights
 
 SMALL = PPO(rollout_steps=8, epochs=1, hidden=(4,), value_hidden=(4,))
-QUICK = BrokerConfig(block_seconds=0.2, outage_timeout=20.0, blob_ttl=60.0)
+QUICK = BrokerConfig(block_seconds=0.2, outage_timeout=20.0)
 HASTY = BrokerConfig(block_seconds=0.2, outage_timeout=0.2)
 WORKER = WorkerConfig(heartbeat_interval=0.1, wait_for_run=20.0)
 WATCHFUL = ProxyConfig(dead_after=5.0, monitor_interval=0.1, poll_interval=0.1, actor_timeout=20.0)
@@ -186,9 +186,8 @@ async def test_a_job_waits_for_weights_as_new_as_it_asks_for(redis_url: str, run
         generation=1,
         min_version=3,
     )
-    patient = BrokerConfig(block_seconds=0.2, outage_timeout=5.0, max_attempts=50)
-    async with connect(redis_url, run=run_name, config=patient) as broker:
-        await broker.create_run(spec, "test")
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        await broker.create_run(spec, "test", RunLimits(max_attempts=50))
         await broker.weights.publish(1, weights(spec, 1), 1)
         await broker.jobs.submit(job)
         async with anyio.create_task_group() as tasks:

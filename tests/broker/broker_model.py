@@ -12,20 +12,13 @@ from broker_world import connect, make_spec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
-from asyncrl.broker import Broker, BrokerConfig, ReassignStatus, TakenJob
+from asyncrl.broker import Broker, BrokerConfig, ReassignStatus, RunLimits, TakenJob
 from asyncrl.data import JobKind
 
 T = TypeVar("T")
 
-CONFIG = BrokerConfig(
-    max_jobs=5,
-    max_results=4,
-    max_result_bytes=1000,
-    blob_threshold=100,
-    max_attempts=3,
-    retry_min=0.001,
-    retry_max=0.001,
-)
+CONFIG = BrokerConfig(blob_threshold=100, retry_min=0.001, retry_max=0.001)
+LIMITS = RunLimits(max_jobs=5, max_results=4, max_result_bytes=1000, max_attempts=3)
 NAMES = [f"j{n}" for n in range(12)]
 KINDS = {name: JobKind.EVAL if n % 4 == 0 else JobKind.TRAIN for n, name in enumerate(NAMES)}
 
@@ -95,7 +88,7 @@ class Model(RuleBasedStateMachine):
         self.contexts: list[Any] = []
         self.learner = self.do(self._open())
         self.actor = self.do(self._open())
-        self.do(self.learner.create_run(make_spec(), "learner"))
+        self.do(self.learner.create_run(make_spec(), "learner", LIMITS))
 
     def teardown(self) -> None:
         async def close() -> None:
@@ -125,7 +118,7 @@ class Model(RuleBasedStateMachine):
         return job if mine else None
 
     def attempt_failed(self, job: Job) -> ReassignStatus:
-        if job.attempt >= CONFIG.max_attempts:
+        if job.attempt >= LIMITS.max_attempts:
             job.state = "dead"
             return ReassignStatus.DEAD
         job.attempt += 1
@@ -172,4 +165,4 @@ class Model(RuleBasedStateMachine):
             for job in self.jobs.values()
             if job.state == "running" and job.taken
         }
-        assert all(1 <= job.attempt <= CONFIG.max_attempts for job in self.jobs.values())
+        assert all(1 <= job.attempt <= LIMITS.max_attempts for job in self.jobs.values())

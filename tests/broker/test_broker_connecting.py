@@ -153,11 +153,8 @@ async def test_no_connection_is_left_when_the_block_ends(
     ("fields", "named"),
     [
         ({"block_seconds": 0.0}, "block_seconds"),
-        ({"max_jobs": -1}, "max_jobs"),
         ({"outage_timeout": -1.0}, "outage_timeout"),
         ({"retry_min": 3.0}, "retry_min"),
-        ({"done_keep": 10}, "done_keep"),
-        ({"blob_ttl": 10.0}, "blob_ttl"),
     ],
 )
 def test_settings_that_cannot_work_together_are_refused(fields: dict[str, Any], named: str) -> None:

@@ -8,15 +8,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from broker_world import BOTH, QUICK, TRAIN, connect, make_job, make_report, raw, waits_for_jobs
+from broker_world import (
+    BOTH,
+    QUICK,
+    TRAIN,
+    connect,
+    make_job,
+    make_report,
+    make_spec,
+    raw,
+    waits_for_jobs,
+)
 
 from asyncrl.broker import (
     Beat,
     Broker,
-    BrokerConfig,
     Completed,
     Reassigned,
     ReassignStatus,
+    RunLimits,
     Submitted,
     TakenJob,
 )
@@ -51,12 +61,13 @@ async def test_a_closed_job_is_not_run_again(learner: Broker, actor: Broker) -> 
 async def test_a_full_queue_says_so_and_takes_jobs_again_once_there_is_room(
     redis_url: str, run_name: str, learner: Broker, actor: Broker
 ) -> None:
-    async with connect(redis_url, run=run_name, config=BrokerConfig(max_jobs=2)) as small:
-        assert await small.jobs.submit(make_job()) is Submitted.OK
-        assert await small.jobs.submit(make_job()) is Submitted.OK
-        late = make_job()
+    async with connect(redis_url, run=run_name, config=QUICK) as small:
+        await small.create_run(make_spec(), "small", RunLimits(max_jobs=2))
+        assert await small.jobs.submit(make_job(generation=2)) is Submitted.OK
+        assert await small.jobs.submit(make_job(generation=2)) is Submitted.OK
+        late = make_job(generation=2)
         assert await small.jobs.submit(late) is Submitted.FULL
-        assert (await learner.ledger()).issued == 2
+        assert (await small.ledger()).issued == 2
         await actor.jobs.complete("a", await take_one(actor), b"x", 1)
         assert await small.jobs.submit(late) is Submitted.OK
 

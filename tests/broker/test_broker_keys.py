@@ -6,7 +6,7 @@ import re
 
 from broker_world import BOTH, QUICK, TRAIN, connect, make_job, make_report, make_spec, raw
 
-from asyncrl.broker import Beat, Broker, BrokerConfig, Completed
+from asyncrl.broker import Beat, Broker, BrokerConfig, Completed, RunLimits
 from asyncrl.broker import keys as keys_module
 from asyncrl.data import JobKind
 
@@ -71,12 +71,12 @@ def test_every_fixed_key_is_documented_and_in_one_slot() -> None:
 
 
 async def test_memory_stays_flat_over_many_jobs(redis_url: str, run_name: str) -> None:
-    config = BrokerConfig(max_jobs=50, done_keep=50, outage_timeout=1)
+    config = BrokerConfig(outage_timeout=1)
     async with (
         connect(redis_url, run=run_name, config=config) as broker,
         raw(redis_url) as client,
     ):
-        await broker.create_run(make_spec(), "me")
+        await broker.create_run(make_spec(), "me", RunLimits(max_jobs=50, done_keep=50))
 
         async def work(batch: int) -> int:
             for n in range(150):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_model import CONFIG, KINDS, NAMES, Job, Model
+from broker_model import CONFIG, KINDS, LIMITS, NAMES, Job, Model
 from broker_world import BOTH, TRAIN, lose_next_reply, make_job, make_report, make_spec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -27,7 +27,7 @@ class Protocol(Model):
         if name in self.jobs:
             open_job = self.jobs[name].state in {"queued", "running"}
             expected = Submitted.LIVE if open_job else Submitted.DONE
-        elif len(self.live()) >= CONFIG.max_jobs:
+        elif len(self.live()) >= LIMITS.max_jobs:
             expected = Submitted.FULL
         else:
             expected = Submitted.LIVE if lost else Submitted.OK
@@ -90,7 +90,7 @@ class Protocol(Model):
         heir = self.do(self._open())
         if lost:
             lose_next_reply(heir)
-        self.do(heir.create_run(make_spec(), "heir"))
+        self.do(heir.create_run(make_spec(), "heir", LIMITS))
         assert heir.generation == before.generation + 1
         for job in self.live():
             job.state = "cancelled"
@@ -161,8 +161,8 @@ class Protocol(Model):
         elif job is None:
             expected = Completed.STALE
             self.counts.stale += times
-        elif len(self.results) >= CONFIG.max_results or (
-            held and held + size > CONFIG.max_result_bytes
+        elif len(self.results) >= LIMITS.max_results or (
+            held and held + size > LIMITS.max_result_bytes
         ):
             expected = Completed.FULL
         else:

@@ -74,7 +74,7 @@ CALLS: dict[str, Callable[[Broker], Awaitable[object]]] = {
 async def test_an_outage_ends_with_a_reason_after_its_time_out(
     redis_url: str, run_name: str, name: str
 ) -> None:
-    config = BrokerConfig(outage_timeout=0.3, blob_ttl=600, retry_max=0.05)
+    config = BrokerConfig(outage_timeout=0.3, retry_max=0.05)
     async with (
         FaultyProxy(redis_url) as proxy,
         connect(proxy.url, run=run_name, config=config) as broker,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from broker_world import BOTH, QUICK, connect, make_job, make_report, raw
+from broker_world import BOTH, QUICK, connect, make_job, make_report, make_spec, raw
 
-from asyncrl.broker import Beat, BeatReply, Broker, Completed
+from asyncrl.broker import Beat, BeatReply, Broker, Completed, RunLimits
 from asyncrl.data import JobKind
 
 
@@ -180,9 +180,9 @@ async def test_an_unreadable_report_and_an_unknown_event_harm_nobody(
     assert (second.kind, second.attempt) == ("joined", 0)
 
 
-async def test_the_event_log_is_bounded(learner: Broker, redis_url: str, run_name: str) -> None:
-    config = type(QUICK)(events_keep=50)
-    async with connect(redis_url, run=run_name, config=config) as broker:
+async def test_the_event_log_is_bounded(redis_url: str, run_name: str) -> None:
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        await broker.create_run(make_spec(), "me", RunLimits(events_keep=50))
         for _ in range(400):
             await broker.events.report(make_report())
-    assert len(await learner.events.tail()) < 200
+        assert len(await broker.events.tail()) < 200

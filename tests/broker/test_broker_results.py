@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from broker_world import BOTH, QUICK, connect, make_job, make_spec, raw, waits_for_jobs
 
-from asyncrl.broker import Broker, BrokerConfig, Completed, ResultEntry
+from asyncrl.broker import Broker, Completed, ResultEntry, RunLimits
 from asyncrl.data import JobKind
 from asyncrl.errors import ConfigError
 from asyncrl.testing.waiting import wait_until
@@ -194,36 +194,39 @@ async def test_a_drop_needs_a_reason(learner: Broker) -> None:
 @pytest.mark.parametrize(
     ("limit", "payload"),
     [
-        (BrokerConfig(max_results=2, blob_threshold=200), b"x"),
-        (BrokerConfig(max_result_bytes=1000, blob_threshold=200), b"x" * 400),
-        (BrokerConfig(max_result_bytes=1000), b"x" * 400),
+        (RunLimits(max_results=2), b"x"),
+        (RunLimits(max_result_bytes=300), b"x" * 150),
+        (RunLimits(max_result_bytes=1000), b"x" * 400),
     ],
 )
 async def test_a_full_log_pushes_back_and_recovers_when_it_is_acked(
-    redis_url: str, run_name: str, learner: Broker, limit: BrokerConfig, payload: bytes
+    learner: Broker, actor: Broker, limit: RunLimits, payload: bytes
 ) -> None:
-    async with connect(redis_url, run=run_name, config=limit) as actor:
-        await hand_in(learner, actor, payload)
-        await hand_in(learner, actor, payload)
-        await learner.jobs.submit(make_job("late"))
+    await learner.create_run(make_spec(), "first-learner", limit)
+    for name in ("early", "next", "late"):
+        await learner.jobs.submit(make_job(name, generation=2))
+    for _ in range(2):
         (taken,) = await actor.jobs.take("a", BOTH)
-        before = await learner.ledger()
-        for _ in range(3):
-            assert await actor.jobs.complete("a", taken, payload, 5) is Completed.FULL
-        assert await learner.ledger() == before
-        first = (await learner.results.read())[0].entry_id
-        await learner.results.ack([first], {}, 1)
         assert await actor.jobs.complete("a", taken, payload, 5) is Completed.OK
-        assert (await learner.ledger()).balanced
+    (taken,) = await actor.jobs.take("a", BOTH)
+    before = await learner.ledger()
+    for _ in range(3):
+        assert await actor.jobs.complete("a", taken, payload, 5) is Completed.FULL
+    assert await learner.ledger() == before
+    first = (await learner.results.read())[0].entry_id
+    await learner.results.ack([first], {}, 2)
+    assert await actor.jobs.complete("a", taken, payload, 5) is Completed.OK
+    assert (await learner.ledger()).balanced
 
 
 async def test_a_result_larger_than_the_limit_is_accepted_when_none_waits(
-    redis_url: str, run_name: str, learner: Broker
+    learner: Broker, actor: Broker
 ) -> None:
-    limit = BrokerConfig(max_result_bytes=100, blob_threshold=100)
-    async with connect(redis_url, run=run_name, config=limit) as actor:
-        await hand_in(learner, actor, b"x" * 500)
-        assert await learner.results.waiting() == 1
+    await learner.create_run(make_spec(), "first-learner", RunLimits(max_result_bytes=100))
+    await learner.jobs.submit(make_job(generation=2))
+    (taken,) = await actor.jobs.take("a", BOTH)
+    assert await actor.jobs.complete("a", taken, b"x" * 500, 1) is Completed.OK
+    assert await learner.results.waiting() == 1
 
 
 async def test_a_strangers_entry_comes_through_as_a_result_without_payload(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from broker_world import QUICK, connect, make_spec, raw
 
-from asyncrl.broker import Broker, BrokerConfig, Published
+from asyncrl.broker import Broker, BrokerConfig, Published, RunLimits
 from asyncrl.errors import ConfigError, Fenced, WaitTimeout
 
 
@@ -82,12 +82,13 @@ async def test_only_the_last_versions_are_kept(redis_url: str, learner: Broker) 
 async def test_a_fetch_during_publishing_always_gets_a_whole_set(
     redis_url: str, run_name: str
 ) -> None:
-    config = BrokerConfig(weights_part=1000, keep_versions=1, weights_ttl=0.001)
+    config = BrokerConfig(weights_part=1000)
     async with (
         connect(redis_url, run=run_name, config=config) as learner,
         connect(redis_url, run=run_name, config=config) as actor,
     ):
-        await learner.create_run(make_spec(), "me")
+        limits = RunLimits(keep_versions=1, weights_ttl=0.001)
+        await learner.create_run(make_spec(), "me", limits)
         await learner.weights.publish(1, b"\x01" * 20_000, 1)
 
         async def publish() -> None:

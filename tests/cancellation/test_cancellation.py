@@ -82,14 +82,12 @@ async def test_the_work_sees_the_callers_context():
     thread.close()
 
 
-async def test_a_native_cancel_waits_for_the_work_and_comes_at_the_next_await():
+async def test_a_native_cancel_waits_for_the_work_and_its_accounting():
     gate, thread = Gate(), WorkerThread("test-worker")
     accounted: list[str] = []
 
     async def caller() -> None:
-        accounted.append(await thread.run(gate.work))
-        accounted.append("counted")
-        await asyncio.sleep(0)
+        await thread.run(gate.work, then=accounted.append)
         accounted.append("never")
 
     task = asyncio.get_running_loop().create_task(caller())
@@ -103,7 +101,7 @@ async def test_a_native_cancel_waits_for_the_work_and_comes_at_the_next_await():
     with pytest.raises(asyncio.CancelledError):
         await task
     assert gate.over
-    assert accounted == ["done", "counted"]
+    assert accounted == ["done"]
     assert task.cancelling() == 2
     thread.close()
 
@@ -114,8 +112,7 @@ async def test_a_timeout_is_still_a_timeout():
 
     async def limited() -> None:
         async with asyncio.timeout(0):
-            results.append(await thread.run(gate.work, on_cancel=gate.leave.set))
-            await asyncio.sleep(0)
+            await thread.run(gate.work, then=results.append, on_cancel=gate.leave.set)
             results.append("never")
 
     with pytest.raises(TimeoutError):
@@ -210,6 +207,15 @@ async def test_work_that_may_be_left_behind_is_left_and_ends_alone():
     thread.close()
 
 
+async def test_failed_work_is_not_accounted_for():
+    thread = WorkerThread("test-worker")
+    accounted: list[float] = []
+    with pytest.raises(ZeroDivisionError):
+        await thread.run(lambda: 1 / 0, then=accounted.append)
+    assert accounted == []
+    thread.close()
+
+
 async def test_what_must_be_done_to_the_end_is():
     begun, go = asyncio.Event(), asyncio.Event()
     steps: list[str] = []
@@ -222,8 +228,7 @@ async def test_what_must_be_done_to_the_end_is():
 
     async def caller() -> None:
         try:
-            steps.append(await outlast(closing()))
-            await asyncio.sleep(0)
+            await outlast(closing())
         except asyncio.CancelledError:
             steps.append("cancelled")
             raise
@@ -235,11 +240,12 @@ async def test_what_must_be_done_to_the_end_is():
     go.set()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert steps == ["closed", "well", "cancelled"]
+    assert steps == ["closed", "cancelled"]
+    assert await outlast(closing()) == "well"
 
 
-@pytest.mark.parametrize("how", ["native", "scope"])
-async def test_a_swallowed_cancellation_comes_at_the_next_await(how: str):
+@pytest.mark.parametrize("how", ["native", "timeout", "scope"])
+async def test_a_swallowed_cancellation_takes_effect(how: str):
     """As Python 3.11's `asyncio.wait_for` may, with which redis-py writes its commands."""
     reached: list[str] = []
     waiting = asyncio.Event()
@@ -253,19 +259,25 @@ async def test_a_swallowed_cancellation_comes_at_the_next_await(how: str):
         return "slept"
 
     async def caller(scope: anyio.CancelScope) -> None:
-        with scope:
-            reached.append(await unswallowed(swallow()))
-            await asyncio.sleep(0)
-            reached.append("never")
-        reached.append("after the scope")
+        try:
+            with scope:
+                async with asyncio.timeout(0.01 if how == "timeout" else None):
+                    reached.append(await unswallowed(swallow()))
+                await asyncio.sleep(0)
+                reached.append("never")
+        except TimeoutError:
+            reached.append("timeout")
+        await asyncio.sleep(0)
+        reached.append("after")
 
     scope = anyio.CancelScope()
     task = asyncio.get_running_loop().create_task(caller(scope))
     await waiting.wait()
     if how == "native":
         task.cancel()
-    else:
+    elif how == "scope":
         scope.cancel()
     await asyncio.wait([task])
     assert task.cancelled() == (how == "native")
-    assert reached == ["swallowed", *(["after the scope"] if how == "scope" else [])]
+    expected = {"native": [], "timeout": ["timeout", "after"], "scope": ["swallowed", "after"]}
+    assert reached == expected[how]

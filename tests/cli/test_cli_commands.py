@@ -22,6 +22,7 @@ import psutil
 import pytest
 
 from asyncrl.broker import connect
+from asyncrl.cli.actor import main as actor_main
 from asyncrl.cli.learner import main
 
 pytestmark = pytest.mark.e2e
@@ -329,6 +330,14 @@ def test_a_failing_environments_traceback_is_shown_once_and_recorded_with_every_
     failed = [each for each in records if "traceback" in each]
     assert len(failed) >= 4
     assert all("broken on purpose in step 3" in each["traceback"] for each in failed)
+
+
+def test_a_setting_of_the_run_is_no_option_of_an_actor(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+):
+    given = ["--run", "r", "--redis", "redis://127.0.0.1:1/0", "--max-attempts", "1"]
+    assert actor_main(given) == 2
+    assert "--max-attempts'" in capfd.readouterr().err
 
 
 def test_a_wrong_password_is_refused_and_not_repeated(folder: Path):

@@ -12,7 +12,7 @@ import pytest
 
 from asyncrl.actor import Actor, ActorWorker, WorkerConfig
 from asyncrl.algorithms import DQN
-from asyncrl.broker import BrokerConfig, connect
+from asyncrl.broker import BrokerConfig, RunLimits, connect
 from asyncrl.learner import OffPolicyLearner
 from asyncrl.learner.checkpoint import CheckpointStore
 from asyncrl.learner.session import Session
@@ -155,14 +155,19 @@ async def test_a_long_wait_for_the_first_update_calls_for_checkpoints(
     redis_url: str, run_name: str, tmp_path: Path
 ):
     """While the replay fills, results pile up that only a checkpoint can take off the server."""
-    tight = BrokerConfig(block_seconds=0.2, outage_timeout=5.0, max_results=8)
     late = dataclasses.replace(SMALL, learning_starts=1_000, buffer_size=2_000)
-    async with connect(redis_url, run=run_name, config=tight) as broker:
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ActorWorker(redis_url, run_name, WorkerConfig(), tight).run)
+            tasks.start_soon(ActorWorker(redis_url, run_name, WorkerConfig(), QUICK).run)
             run = OffPolicyLearner(
                 late,
-                ActorProxy(broker, "CartPole-v1", envs=4, config=WATCHFUL),
+                ActorProxy(
+                    broker,
+                    "CartPole-v1",
+                    envs=4,
+                    config=WATCHFUL,
+                    limits=RunLimits(max_results=8),
+                ),
                 total_steps=1_200,
                 eval_interval=0,
                 folder=tmp_path,

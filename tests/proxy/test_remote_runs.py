@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 
 from asyncrl.actor import ActorWorker, WorkerConfig
 from asyncrl.algorithms import PPO
-from asyncrl.broker import Broker, BrokerConfig, connect
+from asyncrl.broker import Broker, BrokerConfig, RunLimits, connect
+from asyncrl.broker.embedded import EmbeddedServer
 from asyncrl.data import JobKind, JobUnit, RolloutJob
 from asyncrl.errors import ConfigError, Fenced, RolloutFailed, RunMismatch, RunNotFound, WaitTimeout
 from asyncrl.learner import OnPolicyLearner
@@ -25,10 +27,11 @@ from asyncrl.metrics import (
     Event,
     JobFailed,
     JobReassigned,
+    Message,
     Progress,
 )
 from asyncrl.proxy import ActorProxy, Delivery, ProxyConfig
-from asyncrl.testing import Recorder
+from asyncrl.testing import Recorder, wait_until
 from asyncrl.wire import decode_result, decode_weights, encode_result
 
 SMALL = PPO(rollout_steps=16, epochs=2, minibatch_size=64, hidden=(8,), value_hidden=(8,))
@@ -59,9 +62,10 @@ def learner(
     env: str = "CartPole-v1",
     kwargs: dict[str, Any] | None = None,
     proxy: ProxyConfig = WATCHFUL,
+    limits: RunLimits | None = None,
     **options: Any,
 ) -> OnPolicyLearner:
-    actors = ActorProxy(broker, env, envs=4, kwargs=kwargs, config=proxy)
+    actors = ActorProxy(broker, env, envs=4, kwargs=kwargs, config=proxy, limits=limits)
     return OnPolicyLearner(SMALL, actors, total_steps=total, **options)
 
 
@@ -90,6 +94,11 @@ async def test_a_finished_run_sends_its_actors_home(redis_url: str, run_name: st
             await learner(broker, 100).run()
             # The worker leaves by itself, so that the group ends within the test's own deadline.
         assert await broker.presence.actors() == []
+        # Nothing of it stays on the server for ever.
+        command = broker._session.client.command
+        left = [await command("PTTL", key) for key in broker._session.keys.fixed()]
+        assert set(left) != {-2}
+        assert -1 not in left
 
 
 @pytest.mark.parametrize("lag", [1, 3])
@@ -241,6 +250,96 @@ async def test_a_raising_environment_reaches_the_learner_with_its_traceback_and_
     assert all(f"(seed {each.seed}" in each.where for each in failures)
 
 
+async def test_the_learners_limits_hold_for_its_actors(redis_url: str, run_name: str):
+    """An actor needs the URL and the name of the run, and no setting of the run."""
+    recorder = Recorder()
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        async with workers(redis_url, run_name):
+            run = learner(
+                broker,
+                1_000,
+                "asyncrl.testing.envs:CrashesAtStep",
+                limits=RunLimits(max_attempts=1),
+                sinks=(recorder,),
+            )
+            with pytest.raises(RolloutFailed, match="all 2 jobs of a round"):
+                await run.run()
+        dead = await broker.jobs.dead()
+        assert (await broker.ledger()).failed == 2
+    assert [job.attempt for job in dead] == [1, 1]
+    assert [failure.attempt for failure in recorder.of(JobFailed)] == [1, 1]
+
+
+async def test_a_malformed_heartbeat_is_said_once_and_ends_nobody(redis_url: str, run_name: str):
+    recorder = Recorder()
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        await broker.create_run(_run_spec(ActorProxy(broker, "CartPole-v1", envs=4)), "earlier")
+        await broker._session.client.command("HSET", broker._session.keys.actors, "x", "garbage")
+        async with workers(redis_url, run_name, 1):
+            await learner(broker, 3_000, sinks=(recorder,)).run()
+    (said,) = [each for each in recorder.of(Message) if "cannot be read" in each.text]
+    assert "actor 'x'" in said.text
+    assert recorder.of(Progress)[-1].counters["rejected_beats"] == 1
+
+
+async def test_a_server_out_of_memory_is_said_and_so_is_the_end_of_it(run_name: str):
+    recorder = Recorder()
+    async with (
+        EmbeddedServer() as server,
+        connect(server.url, run=run_name, config=QUICK) as broker,
+        workers(server.url, run_name, 1),
+        anyio.create_task_group() as tasks,
+    ):
+
+        def said(pattern: str) -> bool:
+            return any(re.search(pattern, each.text) for each in recorder.of(Message))
+
+        def counted() -> int:
+            return recorder.of(Progress)[-1].counters.get("out_of_memory", 0)
+
+        async def fill() -> None:
+            await wait_until(lambda: bool(recorder.of(Progress)), 20, "an update")
+            assert not said("memory")
+            await broker._session.client.command("CONFIG", "SET", "maxmemory", "1")
+            await wait_until(lambda: said(r"unix socket.*out of memory.*of maxmemory"), 5, "word")
+            await broker._session.client.command("CONFIG", "SET", "maxmemory", "0")
+            await wait_until(lambda: said("has memory again"), 5, "word")
+            await wait_until(lambda: counted() == 1, 5, "progress")
+            run.stop()
+
+        run = learner(broker, 10**9, sinks=(recorder,))
+        tasks.start_soon(fill)
+        assert (await run.run()).outcome == "stopped"
+    assert len([each for each in recorder.of(Message) if "memory" in each.text]) == 2
+
+
+async def test_a_user_who_may_not_see_how_full_the_server_is_trains_all_the_same(run_name: str):
+    recorder = Recorder()
+    async with EmbeddedServer(tcp_port=0) as server:
+        async with connect(server.url, run=run_name, config=QUICK) as broker:
+            rights = ("on", ">secret", "~*", "+@all", "-info")
+            await broker._session.client.command("ACL", "SETUSER", "clerk", *rights)
+        url = re.sub(r"//:.*@", "//clerk:secret@", server.url)
+        async with connect(url, run=run_name, config=QUICK) as broker:
+            assert await broker.memory() is None
+            async with workers(url, run_name, 1):
+                result = await learner(broker, 100, sinks=(recorder,)).run()
+    assert result.outcome == "steps"
+    assert not [each for each in recorder.of(Message) if "out of memory" in each.text]
+
+
+async def test_a_server_that_forgets_is_said_to_the_learners_user(run_name: str):
+    recorder = Recorder()
+    async with EmbeddedServer(tcp_port=0) as server:
+        async with (
+            connect(server.tcp_url, run=run_name, config=QUICK) as broker,
+            workers(server.tcp_url, run_name, 1),
+        ):
+            await learner(broker, 100, sinks=(recorder,)).run()
+    (said,) = [each.text for each in recorder.of(Message) if "disk" in each.text]
+    assert "keeps nothing on disk" in said
+
+
 async def test_one_failure_costs_one_attempt_and_the_actor_goes_on(
     redis_url: str, run_name: str, tmp_path: Path
 ):
@@ -359,11 +458,11 @@ async def test_more_results_than_the_server_may_hold_call_for_checkpoints(
     redis_url: str, run_name: str, tmp_path: Path
 ):
     """Results stay until a checkpoint covers them, so one must come before actors have to wait."""
-    tight = BrokerConfig(block_seconds=0.2, outage_timeout=5.0, max_results=8)
-    async with connect(redis_url, run=run_name, config=tight) as broker:
+    tight = RunLimits(max_results=8)
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ActorWorker(redis_url, run_name, WORKER, tight).run)
-            run = learner(broker, 1_280, folder=tmp_path, checkpoint_seconds=3600.0)
+            tasks.start_soon(ActorWorker(redis_url, run_name, WORKER, QUICK).run)
+            run = learner(broker, 1_280, limits=tight, folder=tmp_path, checkpoint_seconds=3600.0)
             result = await run.run()
             assert result.env_steps == 1_280
         ledger = await broker.ledger()
@@ -372,10 +471,10 @@ async def test_more_results_than_the_server_may_hold_call_for_checkpoints(
 
 
 async def test_rounds_that_would_fill_the_server_are_refused_by_name(redis_url: str, run_name: str):
-    tight = BrokerConfig(block_seconds=0.2, max_results=8)
-    async with connect(redis_url, run=run_name, config=tight) as broker:
+    tight = RunLimits(max_results=8)
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
         with pytest.raises(ConfigError, match=r"jobs_per_round=3.*raise max_results"):
-            await learner(broker, 100, jobs_per_round=3, max_lag=1).run()
+            await learner(broker, 100, limits=tight, jobs_per_round=3, max_lag=1).run()
 
 
 def test_what_the_main_script_defines_is_refused_with_what_to_do(run_name: str):

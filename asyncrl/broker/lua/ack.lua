@@ -9,7 +9,7 @@ for i = 3, #ARGV, 2 do
   if redis.call('XDEL', RESULTS, id) == 1 then
     taken = taken + 1
     bump(reason == '' and 'trained' or ('dropped:' .. reason))
-    bump('bytes', 0 - string.match(redis.call('HGET', SIZES, id) or '0', '^%d+'))
+    bump('bytes', text(0 - count_in(redis.call('HGET', SIZES, id))))
     redis.call('HDEL', SIZES, id)
   end
 end

@@ -1,12 +1,12 @@
--- Cancel jobs, queued or running. ARGV[3]: done kept. ARGV[4..]: job ids.
+-- Cancel jobs, queued or running. ARGV[3..]: job ids.
 -- Guarantee: a later complete of a cancelled job is STALE; one that was accepted stays accepted.
 -- Return OK, then the job ids of these that are cancelled, now or before.
 allow_oom()
 local answer = {'OK'}
-for i = 4, #ARGV do
+for i = 3, #ARGV do
   local job = ARGV[i]
   local kind, token = live_of(job)
-  if kind then cancel(job, kind, token, tonumber(ARGV[3])) end
+  if kind then cancel(job, kind, token) end
   local record = redis.call('HGET', DONE, job)
   if record and string.sub(record, 1, 1) == 'C' then answer[#answer + 1] = job end
 end

@@ -6,7 +6,7 @@ local FIXED, GROUP = 14, 'actors'
 
 -- Redis refuses a script's writes under memory pressure only until the script has written once
 -- (6.2 to 8, Valkey too). Scripts that free memory, or keep the run alive, write this nothing first.
-local function allow_oom() redis.call('PERSIST', META) end
+local function allow_oom() redis.call('HDEL', META, '') end
 
 local function now_ms()
   local now = redis.call('TIME')
@@ -15,6 +15,26 @@ end
 
 local function text(number) return string.format('%.0f', number) end
 
+-- What all processes of the run agreed on, from limits.py, as its learner stored it. An older library
+-- stored less; what is missing, or no number, is DEFAULT_LIMITS', which scripts.py puts in front.
+local known_limits = {}
+local function limit(name)
+  if not known_limits[name] then
+    local stored = redis.call('HGET', META, 'limit:' .. name)
+    known_limits[name] = tonumber(stored or '') or DEFAULT_LIMITS[name]
+  end
+  return known_limits[name]
+end
+
+-- The same for a limit in seconds, as the milliseconds of a TTL, which is never 0.
+local function limit_ms(name) return text(math.max(1, math.ceil(limit(name) * 1000))) end
+
+-- The whole number at the start of what is stored somewhere; 0 where a stranger wrote something else.
+local function count_in(stored)
+  local number = tonumber(string.match(stored or '', '^%d+') or '') or 0
+  return number < 2 ^ 53 and number or 0
+end
+
 local function stream_of(kind) return kind == 'eval' and EVAL or TRAIN end
 
 local function bump(counter, by) redis.call('HINCRBY', LEDGER, counter, by or 1) end
@@ -22,7 +42,7 @@ local function bump(counter, by) redis.call('HINCRBY', LEDGER, counter, by or 1)
 -- Return the live record of a job as kind, token, generation; nil when it is not live.
 local function live_of(job)
   local record = redis.call('HGET', LIVE, job)
-  if record then return string.match(record, '^(%a+)|([%d-]+)|(%d+)$') end
+  if record then return string.match(record, '^(%a+)|(%d+-%d+)|(%d+)$') end
 end
 
 -- Return the actor a token is pending to; nil when it is not pending.
@@ -51,7 +71,8 @@ end
 -- A token is unique over both job streams and larger than all before, also when the clock steps back.
 local function next_token()
   local ms = now_ms()
-  local last_ms, last_seq = string.match(redis.call('HGET', META, 'token') or '0-0', '^(%d+)-(%d+)$')
+  local last_ms, last_seq = string.match(redis.call('HGET', META, 'token') or '', '^(%d+)-(%d+)$')
+  if not last_ms then last_ms, last_seq = '0', '0' end
   if ms > tonumber(last_ms) then return text(ms) .. '-0' end
   return last_ms .. '-' .. text(last_seq + 1)
 end
@@ -67,12 +88,12 @@ local function enqueue(kind, e)
 end
 
 -- Take a job out of the live ones and remember how it ended ('A'ccepted, 'C'ancelled, 'D'ead), for
--- the last `keep` jobs.
-local function close(job, how, token, result, keep)
+-- the last `done_keep` jobs.
+local function close(job, how, token, result)
   redis.call('HDEL', LIVE, job)
   redis.call('HSET', DONE, job, how .. '|' .. token .. '|' .. result)
   redis.call('ZADD', DONE_ORDER, text(now_ms()), job)
-  local excess = redis.call('ZCARD', DONE_ORDER) - keep
+  local excess = redis.call('ZCARD', DONE_ORDER) - limit('done_keep')
   if excess <= 0 then return end
   local oldest = redis.call('ZPOPMIN', DONE_ORDER, math.min(excess, 100))
   for i = 1, #oldest, 2 do
@@ -83,25 +104,32 @@ local function close(job, how, token, result, keep)
 end
 
 -- Is there no room for a result of `size` bytes? The only one waiting may be larger than the limit.
-local function full(size, max_results, max_bytes)
-  local held = tonumber(redis.call('HGET', LEDGER, 'bytes') or '0')
-  return redis.call('XLEN', RESULTS) >= tonumber(max_results)
-    or (held > 0 and held + size > tonumber(max_bytes))
+local function full(size)
+  local held = count_in(redis.call('HGET', LEDGER, 'bytes'))
+  return redis.call('XLEN', RESULTS) >= limit('max_results')
+    or (held > 0 and held + size > limit('max_result_bytes'))
+end
+
+-- Is no job out and every result acked?
+local function nothing_left()
+  return redis.call('XLEN', RESULTS) == 0 and redis.call('HLEN', LIVE) == 0
 end
 
 -- Cancel one unfinished job.
-local function cancel(job, kind, token, keep)
+local function cancel(job, kind, token)
   if remove(kind, token) == 1 then redis.call('HSET', CANCELLED, token, job) end
-  close(job, 'C', token, '', keep)
+  close(job, 'C', token, '')
   bump('cancelled')
 end
 
-local function event(keep, ...) redis.call('XADD', EVENTS, 'MAXLEN', '~', keep, '*', ...) end
+local function event(...) redis.call('XADD', EVENTS, 'MAXLEN', '~', limit('events_keep'), '*', ...) end
 
--- End an attempt that its actor will not finish. `limit` 0: the attempt does not count (a release).
--- Else the job runs again as attempt n + 1, or is dead when n has reached `limit`.
+local function bury(...) redis.call('XADD', DEAD, 'MAXLEN', '~', limit('dead_keep'), '*', ...) end
+
+-- End an attempt that its actor will not finish. One that does not count (a release) leaves the job as
+-- it was; else it runs again as attempt n + 1, or is dead when n has reached `max_attempts`.
 -- Return REASSIGNED | DEAD | GONE, job, attempt.
-local function requeue(kind, token, reason, limit, report, keep)
+local function requeue(kind, token, counts, reason, report)
   allow_oom()
   local e = entry_of(stream_of(kind), token)
   local holder = holder_of(kind, token)
@@ -109,17 +137,17 @@ local function requeue(kind, token, reason, limit, report, keep)
   if not e or not e.j then return {'GONE', '', 0} end
   local _, live = live_of(e.j)
   if live ~= token then return {'GONE', e.j, 0} end
-  local attempt = tonumber(e.n)
-  if limit > 0 then e.r = e.r == '' and reason or (e.r .. '\30' .. reason) end
-  if limit > 0 and attempt >= limit then
-    redis.call('XADD', DEAD, 'MAXLEN', '~', keep.dead, '*', 'j', e.j, 'k', kind, 'n', e.n,
-      'a', holder, 'r', e.r, 'p', e.p, 'f', report)
-    event(keep.events, 't', 'dead', 'a', holder, 'j', e.j, 'n', e.n, 'r', e.r, 'f', report)
-    close(e.j, 'D', token, '', keep.done)
+  for _, name in ipairs({'n', 'g', 'p', 'r'}) do e[name] = e[name] or '' end
+  local attempt = count_in(e.n)
+  if counts then e.r = e.r == '' and reason or (e.r .. '\30' .. reason) end
+  if counts and attempt >= limit('max_attempts') then
+    bury('j', e.j, 'k', kind, 'n', e.n, 'a', holder, 'r', e.r, 'p', e.p, 'f', report)
+    event('t', 'dead', 'a', holder, 'j', e.j, 'n', e.n, 'r', e.r, 'f', report)
+    close(e.j, 'D', token, '')
     bump('dead')
     return {'DEAD', e.j, attempt}
   end
-  if limit > 0 then e.n = text(attempt + 1) end
+  if counts then e.n = text(attempt + 1) end
   enqueue(kind, e)
-  return {'REASSIGNED', e.j, tonumber(e.n)}
+  return {'REASSIGNED', e.j, count_in(e.n)}
 end

@@ -4,7 +4,7 @@
 local actor, released = ARGV[3], 0
 for i = 4, #ARGV, 2 do
   local kind, token = ARGV[i], ARGV[i + 1]
-  if holder_of(kind, token) == actor and requeue(kind, token, '', 0, '', {})[1] == 'REASSIGNED' then
+  if holder_of(kind, token) == actor and requeue(kind, token, false)[1] == 'REASSIGNED' then
     released = released + 1
   end
 end
