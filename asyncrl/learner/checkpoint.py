@@ -7,23 +7,26 @@ person wants to know).
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from asyncrl.errors import CheckpointError, WireError
-from asyncrl.wire import PROTOCOL_VERSION, decode_tree, encode_tree, fingerprint
+from asyncrl.wire import PROTOCOL_VERSION, decode_tree, encode_tree_parts, fingerprint
 
 _log = logging.getLogger(__name__)
 _STATE = "state.arl"
 _MANIFEST = "manifest.json"
 _PARTIAL = ".partial-"
+_PIECE = 4 * 2**20
+"""Bytes written at a time."""
 _NAME = re.compile(r"^[0-9]+-[0-9]+$")
 
 
@@ -42,6 +45,7 @@ class Saved:
 
     path: Path
     nbytes: int
+    env_steps: int
 
 
 class CheckpointStore:
@@ -54,24 +58,21 @@ class CheckpointStore:
     def save(self, tree: Mapping[str, Any], manifest: Mapping[str, Any], env_steps: int) -> Saved:
         """Write a checkpoint, make it durable, then drop the oldest ones.
 
-        Raises `CheckpointError` naming the folder when the disk refuses; older checkpoints stay.
+        The arrays of `tree` are written as they are, without a copy, in pieces between which other
+        threads run; nobody may change them meanwhile. Raises `CheckpointError` naming the folder
+        when the disk refuses; older checkpoints stay.
         """
-        payload = encode_tree(tree)
-        facts = {
-            **manifest,
-            "protocol": PROTOCOL_VERSION,
-            "env_steps": env_steps,
-            "bytes": len(payload),
-            "sha256": fingerprint(payload),
-        }
+        parts = encode_tree_parts(tree)
+        facts = {**manifest, "protocol": PROTOCOL_VERSION, "env_steps": env_steps}
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             target = self._folder / f"{env_steps:012d}-{self._next_number():04d}"
             partial = self._folder / f"{_PARTIAL}{target.name}"
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir()
-            _write(partial / _STATE, payload)
-            _write(partial / _MANIFEST, json.dumps(facts, indent=2, sort_keys=True).encode())
+            nbytes, digest = _write(partial / _STATE, parts)
+            facts |= {"bytes": nbytes, "sha256": digest}
+            _write(partial / _MANIFEST, [json.dumps(facts, indent=2, sort_keys=True).encode()])
             partial.rename(target)
             _sync_folder(self._folder)
         except OSError as error:
@@ -79,7 +80,7 @@ class CheckpointStore:
                 f"cannot write a checkpoint to {self._folder}: {error}; free or make room there"
             ) from error
         self._prune()
-        return Saved(target, len(payload))
+        return Saved(target, nbytes, env_steps)
 
     def latest(self) -> Checkpoint | None:
         """Return the newest checkpoint that verifies; None when there is none.
@@ -134,11 +135,22 @@ def _number(name: str) -> int:
     return int(name.rpartition("-")[2])
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, parts: Iterable[bytes | memoryview]) -> tuple[int, str]:
+    """Write `parts` durably; return their size and their SHA-256."""
+    digest, nbytes = hashlib.sha256(), 0
     with path.open("wb") as file:
-        file.write(data)
+        for part in parts:
+            flat = memoryview(part)
+            if not flat.nbytes:
+                continue  # an array without elements, whose view cannot be flattened
+            flat = flat.cast("B")
+            for start in range(0, len(flat), _PIECE):
+                piece = flat[start : start + _PIECE]
+                digest.update(piece)
+                nbytes += file.write(piece)
         file.flush()
         os.fsync(file.fileno())
+    return nbytes, digest.hexdigest()
 
 
 def _sync_folder(folder: Path) -> None:

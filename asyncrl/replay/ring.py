@@ -105,10 +105,14 @@ class RingReplay:
         return Transitions(**{name: self._columns[name][places] for name in _COLUMNS})
 
     def state(self) -> dict[str, Any]:
-        """Return everything the next sample depends on; only filled rows."""
+        """Return everything the next sample depends on; only filled rows.
+
+        The columns are views, not copies, which may take gigabytes: they change with the next
+        `add`.
+        """
         size = len(self)
         return {
-            "columns": {name: column[:size].copy() for name, column in self._columns.items()},
+            "columns": {name: column[:size] for name, column in self._columns.items()},
             "inserted": self._inserted,
             "rng": self._rng.bit_generator.state,
         }

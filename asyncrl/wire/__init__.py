@@ -12,6 +12,7 @@ from asyncrl.wire.nouns import (
     encode_job,
     encode_result,
     encode_tree,
+    encode_tree_parts,
     encode_weights,
     fingerprint,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "encode_result",
     "encode_run",
     "encode_tree",
+    "encode_tree_parts",
     "encode_weights",
     "fingerprint",
     "run_fingerprint",

@@ -53,11 +53,24 @@ class Kind(IntEnum):
     TREE = 6
 
 
+Parts = list[bytes | memoryview]
+"""A message in pieces, to be joined or written one after the other."""
+
+
 def pack(kind: Kind, value: Any, limits: WireLimits = DEFAULT_LIMITS) -> bytes:
     """Return `value` in an envelope of `kind`; `WireError` for what cannot travel or be read again.
 
     Takes memory for the message itself, and for a copy of those arrays that are not laid out as
     they travel (little-endian, in C order).
+    """
+    return b"".join(pack_parts(kind, value, limits))
+
+
+def pack_parts(kind: Kind, value: Any, limits: WireLimits = DEFAULT_LIMITS) -> Parts:
+    """Return what `pack` does in parts, those of the arrays being the arrays' own memory.
+
+    The message is what the arrays held at the time of this call, by its checksum: write the parts
+    before an array changes.
     """
     arrays: list[np.ndarray] = []
     try:
@@ -158,9 +171,9 @@ def _pack_tree(value: Any, arrays: list[np.ndarray]) -> bytes:
         raise WireError(str(error) or repr(error)) from error
 
 
-def _seal(kind: Kind, tree: bytes, arrays: list[np.ndarray], size: int) -> bytes:
+def _seal(kind: Kind, tree: bytes, arrays: list[np.ndarray], size: int) -> Parts:
     """Return the message of `size` bytes after its envelope."""
-    parts: list[bytes | memoryview] = [tree]
+    parts: Parts = [tree]
     checksum, position = zlib.crc32(tree), _ENVELOPE.size + len(tree)
     for array in arrays:
         gap = bytes(padding(position))
@@ -169,7 +182,7 @@ def _seal(kind: Kind, tree: bytes, arrays: list[np.ndarray], size: int) -> bytes
         position += len(gap) + numbers.nbytes
         parts += (gap, numbers)
     head = _ENVELOPE.pack(_MAGIC, kind, PROTOCOL_VERSION, 0, checksum, len(tree), size)
-    return b"".join((head, *parts))
+    return [head, *parts]
 
 
 def _open(kind: Kind, data: bytes, limits: WireLimits) -> int:

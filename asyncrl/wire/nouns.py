@@ -23,7 +23,7 @@ from asyncrl.data import (
     TrajectoryBatch,
     WeightSet,
 )
-from asyncrl.wire.codec import Kind, pack
+from asyncrl.wire.codec import Kind, Parts, pack, pack_parts
 from asyncrl.wire.fields import Fields, decode
 from asyncrl.wire.limits import CHECKPOINT_LIMITS, DEFAULT_LIMITS, WEIGHT_LIMITS, WireLimits
 
@@ -118,6 +118,11 @@ def encode_tree(tree: Mapping[str, Any]) -> bytes:
         WireError: It holds something else, or is nested deeper than `CHECKPOINT_LIMITS` says.
     """
     return pack(Kind.TREE, dict(tree), CHECKPOINT_LIMITS)
+
+
+def encode_tree_parts(tree: Mapping[str, Any]) -> Parts:
+    """Return what `encode_tree` does in parts, to be written before an array changes: no copy."""
+    return pack_parts(Kind.TREE, dict(tree), CHECKPOINT_LIMITS)
 
 
 def decode_tree(data: bytes, limits: WireLimits = CHECKPOINT_LIMITS) -> dict[str, Any]:
