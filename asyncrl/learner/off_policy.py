@@ -117,11 +117,14 @@ class OffPolicyLearner(Learner[Transitions]):
                 )
                 for name, shape in spec.policies.items()
             },
-            limiter=SamplesPerInsertLimiter(
-                samples_per_insert=algorithm.samples_per_insert,
-                batch_size=algorithm.batch_size,
-                min_size=algorithm.learning_starts,
-            ),
+            limiters={
+                name: SamplesPerInsertLimiter(
+                    samples_per_insert=algorithm.samples_per_insert,
+                    batch_size=algorithm.batch_size,
+                    min_size=algorithm.learning_starts,
+                )
+                for name in spec.policies
+            },
         )
 
     async def _recover(self, session: Session[Transitions], unsettled: list[Delivery]) -> None:
@@ -163,12 +166,9 @@ class _Work:
         options: OffPolicyConfig,
         session: Session[Transitions],
     ) -> None:
-        limiter = session.state.limiter
-        assert limiter is not None  # noqa: S101 - the off-policy state always has one
         self._algorithm = algorithm
         self._options = options
         self._session = session
-        self._limiter = limiter
         self._out: set[str] = set()
         """Jobs handed out and without an outcome."""
         self._changed = anyio.Condition()
@@ -180,13 +180,20 @@ class _Work:
         while True:
             await self.hand_out()
             outcome = await self._session.collection.receive()
-            new = _transitions(outcome)
             async with self._changed:
-                # Only an update that is due can make room, so only then is there a wait for one.
-                while new and self._due(1) and not self._limiter.can_insert(new):
+                while not self._has_room(outcome):
                     await self._changed.wait()
-                self.take(outcome)
+                async with self._session.intake:
+                    self.take(outcome)
                 self._changed.notify_all()
+
+    def _has_room(self, outcome: Delivery | LostJob) -> bool:
+        """Whether no policy would be collected for too far ahead of its updates.
+
+        Only an update that is due makes room, and the limiter wants none before.
+        """
+        limiters = self._session.state.limiters
+        return all(limiters[name].can_insert(new) for name, new in _transitions(outcome).items())
 
     async def hand_out(self) -> None:
         """Hand out jobs until enough are out, with the exploration parameters of now."""
@@ -219,7 +226,8 @@ class _Work:
             return
         for batch in outcome.result.batches:
             session.state.replays[batch.policy_id].add(batch)
-        self._limiter.inserted(_transitions(outcome))
+        for name, new in _transitions(outcome).items():
+            session.state.limiters[name].inserted(new)
         session.count(outcome, lag_matters=lag_matters)
 
     # -- updating --------------------------------------------------------------------------------
@@ -259,22 +267,27 @@ class _Work:
         )
 
     def _due(self, most: int) -> int:
-        """Return how many updates the limiter allows now, up to `most`."""
-        if any(len(replay) == 0 for replay in self._session.state.replays.values()):
-            return 0
+        """Return how many updates the limiter of any policy allows now, up to `most`."""
         count = 0
-        while count < most and self._limiter.can_sample(count + 1):
+        limiters = self._session.state.limiters.values()
+        while count < most and any(limiter.can_sample(count + 1) for limiter in limiters):
             count += 1
         return count
 
     def _draw(self, count: int) -> list[dict[str, Transitions]]:
-        """Draw the samples of `count` updates here, where nobody puts anything in meanwhile."""
-        size = self._algorithm.batch_size
-        self._limiter.sampled(count)
-        return [
-            {name: replay.sample(size) for name, replay in self._session.state.replays.items()}
-            for _ in range(count)
-        ]
+        """Draw the samples of `count` updates here, where nobody puts anything in meanwhile.
+
+        Each is of the policies whose own limiter allows it: one that acts less learns less, and one
+        that never acts hinders nobody.
+        """
+        state, size = self._session.state, self._algorithm.batch_size
+        samples: list[dict[str, Transitions]] = []
+        for _ in range(count):
+            allowed = [name for name, limiter in state.limiters.items() if limiter.can_sample()]
+            samples.append({name: state.replays[name].sample(size) for name in allowed})
+            for name in allowed:
+                state.limiters[name].sampled()
+        return samples
 
 
 def _learn(
@@ -283,14 +296,16 @@ def _learn(
     """Make one update a sample; return the mean of each metric over the updates that have it."""
     values: dict[str, list[float]] = {}
     for sample in samples:
-        for policy_id, updater in state.updaters.items():
+        for policy_id, transitions in sample.items():
             prefix = f"{policy_id}/" if len(state.updaters) > 1 else ""
-            for name, value in updater.update(sample[policy_id], fraction).items():
+            for name, value in state.updaters[policy_id].update(transitions, fraction).items():
                 values.setdefault(prefix + name, []).append(value)
     return {name: sum(each) / len(each) for name, each in values.items()}
 
 
-def _transitions(outcome: Delivery | LostJob) -> int:
-    if isinstance(outcome, LostJob):
-        return 0
-    return sum(batch.transitions for batch in outcome.result.batches)
+def _transitions(outcome: Delivery | LostJob) -> dict[str, int]:
+    """Return policy id -> transitions of it that came in."""
+    counts: dict[str, int] = {}
+    for batch in () if isinstance(outcome, LostJob) else outcome.result.batches:
+        counts[batch.policy_id] = counts.get(batch.policy_id, 0) + batch.transitions
+    return counts

@@ -21,12 +21,21 @@ from asyncrl.data import (
     RunSpec,
     WeightSet,
 )
-from asyncrl.errors import BrokerError, ConfigError, Fenced, RolloutFailed
-from asyncrl.learner.checkpoint import CheckpointStore
+from asyncrl.errors import BrokerError, CheckpointError, ConfigError, Fenced, RolloutFailed
+from asyncrl.learner.checkpoint import Checkpoint, CheckpointStore, Saved
 from asyncrl.learner.config import LearnerConfig
 from asyncrl.learner.evaluation import Evaluator
 from asyncrl.learner.state import DataT, TrainingState
-from asyncrl.metrics import Checkpointed, Evaluation, Progress, RateMeter, Sink, eta
+from asyncrl.metrics import (
+    Checkpointed,
+    Evaluation,
+    Level,
+    Message,
+    Progress,
+    RateMeter,
+    Sink,
+    eta,
+)
 from asyncrl.proxy import SUPERSEDED, Collection, Delivery, LostJob
 from asyncrl.wire import run_fingerprint
 
@@ -38,6 +47,8 @@ EVALUATED = "evaluated"
 """Why evaluation results are let go of: they are for looking at, not for training."""
 _FENCE_CHECK = 2.0
 """Seconds to ask whether this learner still owns the run, before it writes a checkpoint."""
+IDLE_REPORTS = 10
+"""Reports of progress after which a policy that has never acted is named."""
 EVALUATION_DEADLINE = 300.0
 """Seconds a run that is otherwise over waits for its last evaluation."""
 
@@ -75,6 +86,11 @@ class Session(Generic[DataT]):
         self._opened = self._checkpointed = time.monotonic()
         self._rate = RateMeter()
         self._thread = WorkerThread(f"{setting.run}-updates")
+        self.intake = anyio.Lock()
+        """Held while what came in is put into the state, and while a checkpoint is made of it."""
+        self._acted: set[str] = set()
+        """Policies that this generation has data of."""
+        self._reports = 0
         self._published_updates: int | None = None
         """`Counters.updates` of the newest published weights of this generation."""
 
@@ -93,7 +109,7 @@ class Session(Generic[DataT]):
             checkpoint = await self.in_thread(self.setting.store.latest)
             if checkpoint is not None:
                 self._check_same_run(checkpoint.path, checkpoint.manifest)
-                self.state.load(checkpoint.tree["state"])
+                self._load(checkpoint)
                 counters = self.state.counters
                 covered = set(checkpoint.tree["covered"])
         counters.version = max(counters.version, self.collection.published)
@@ -102,6 +118,15 @@ class Session(Generic[DataT]):
         if known:
             await self.collection.settle(known, {})
         return [each for each in unsettled if each.receipt not in covered]
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        try:
+            self.state.load(checkpoint.tree["state"])
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"checkpoint {checkpoint.path} holds another state than this version of asyncrl "
+                f"writes ({error!r}); go on with the version that wrote it, or start another run"
+            ) from error
 
     def _check_same_run(self, path: Path, manifest: Mapping[str, Any]) -> None:
         env = self.setting.spec.env.env
@@ -149,9 +174,12 @@ class Session(Generic[DataT]):
     ) -> RolloutJob:
         """Return a new job that wants at least the newest published weights."""
         counters = self.state.counters
-        counters.jobs += 1
+        if kind is JobKind.TRAIN:
+            number = counters.jobs = counters.jobs + 1
+        else:
+            number = counters.evaluations = counters.evaluations + 1
         return RolloutJob(
-            job_id=f"g{self.collection.generation}-{kind.value}-{counters.jobs}",
+            job_id=f"g{self.collection.generation}-{kind.value}-{number}",
             kind=kind,
             unit=unit,
             size=size,
@@ -208,6 +236,7 @@ class Session(Generic[DataT]):
         self._uncovered[delivery.receipt] = delivery.nbytes
         self._rate.add(result.env_steps)
         self._env_metrics |= result.metrics
+        self._acted |= {batch.policy_id for batch in result.batches}
         if lag_matters:
             self._lags += [counters.version - batch.policy_version for batch in result.batches]
 
@@ -325,7 +354,19 @@ class Session(Generic[DataT]):
         )
         self.newest = progress
         self.setting.sink.write(progress)
+        self._reports += 1
+        if self._reports == IDLE_REPORTS:
+            self._warn_of_idle_policies()
         await self.setting.observer(progress)
+
+    def _warn_of_idle_policies(self) -> None:
+        for name in sorted(set(self.setting.spec.policies) - self._acted):
+            agents = [agent for agent, policy in self.setting.spec.agents.items() if policy == name]
+            text = (
+                f"policy {name!r} has never acted in {self._reports} reports of progress, so that "
+                f"it learns nothing; is any of its agents ({', '.join(agents)}) in the scenario?"
+            )
+            self.setting.sink.write(Message(level=Level.WARNING, text=text))
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -373,10 +414,29 @@ class Session(Generic[DataT]):
                 await self._settle()
             return
         started = time.monotonic()
+        async with self.intake:
+            covered = list(self._uncovered)
+            saved = await self.in_thread(partial(self._save, self.setting.store, covered))
+        with anyio.move_on_after(patience):
+            await self._settle(covered)
+        self._checkpointed = time.monotonic()
+        counters = self.state.counters
+        self.setting.sink.write(
+            Checkpointed(
+                path=str(saved.path),
+                env_steps=saved.env_steps,
+                updates=counters.updates,
+                nbytes=saved.nbytes,
+                seconds=self._checkpointed - started,
+                covered=len(covered),
+            )
+        )
+
+    def _save(self, store: CheckpointStore, covered: Sequence[str]) -> Saved:
+        """Write the state as it is, in the worker thread, while nothing comes in."""
         counters = self.state.counters
         tree = self.state.tree()
         tree["counters"]["seconds"] = self.seconds
-        covered = list(self._uncovered)
         manifest = {
             "run": self.setting.run,
             "env": self.setting.spec.env.env,
@@ -386,23 +446,8 @@ class Session(Generic[DataT]):
             "mean_return": self.state.window.mean_return,
             "eval_return": counters.eval_return,
         }
-        content = {"state": tree, "covered": covered}
-        saved = await self.in_thread(
-            partial(self.setting.store.save, content, manifest, counters.env_steps)
-        )
-        with anyio.move_on_after(patience):
-            await self._settle(covered)
-        self._checkpointed = time.monotonic()
-        self.setting.sink.write(
-            Checkpointed(
-                path=str(saved.path),
-                env_steps=counters.env_steps,
-                updates=counters.updates,
-                nbytes=saved.nbytes,
-                seconds=self._checkpointed - started,
-                covered=len(covered),
-            )
-        )
+        content = {"state": tree, "covered": list(covered)}
+        return store.save(content, manifest, counters.env_steps)
 
     async def _settle(self, covered: Sequence[str] | None = None) -> None:
         trained = list(self._uncovered) if covered is None else covered

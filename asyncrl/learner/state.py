@@ -27,7 +27,10 @@ class Counters:
     rounds: int = 0
     """Rounds of jobs handed out."""
     jobs: int = 0
-    """Jobs handed out."""
+    """Training jobs handed out."""
+    evaluations: int = 0
+    """Evaluations handed out. Counted apart: seeds derive from the number of a job, and evaluating
+    must not change the training."""
     seconds: float = 0.0
     """Seconds trained in earlier generations."""
     next_evaluation: int = 0
@@ -46,18 +49,24 @@ class TrainingState(Generic[DataT]):
     """Policy id -> its algorithm's weights, optimiser, random numbers."""
     replays: dict[str, RingReplay] = field(default_factory=dict[str, RingReplay])
     """Policy id -> its replay; empty for on-policy learning."""
-    limiter: SamplesPerInsertLimiter | None = None
+    limiters: dict[str, SamplesPerInsertLimiter] = field(
+        default_factory=dict[str, SamplesPerInsertLimiter]
+    )
+    """Policy id -> what ties its updates to what it collected; empty for on-policy learning."""
     counters: Counters = field(default_factory=Counters)
     window: ReturnWindow = field(default_factory=ReturnWindow)
 
     def tree(self) -> dict[str, Any]:
-        """Return a copy as a tree of dicts, lists, scalars and arrays."""
+        """Return it as a tree of dicts, lists, scalars and arrays.
+
+        The arrays of replays are views: nothing may be put in before the tree is written.
+        """
         return {
             "counters": dataclasses.asdict(self.counters),
             "window": self.window.state(),
             "updaters": {name: updater.state() for name, updater in self.updaters.items()},
             "replays": {name: replay.state() for name, replay in self.replays.items()},
-            "limiter": None if self.limiter is None else self.limiter.state(),
+            "limiters": {name: limiter.state() for name, limiter in self.limiters.items()},
         }
 
     def load(self, tree: Mapping[str, Any]) -> None:
@@ -68,5 +77,5 @@ class TrainingState(Generic[DataT]):
             updater.load_state(tree["updaters"][name])
         for name, replay in self.replays.items():
             replay.load_state(tree["replays"][name])
-        if self.limiter is not None:
-            self.limiter.load_state(tree["limiter"])
+        for name, limiter in self.limiters.items():
+            limiter.load_state(tree["limiters"][name])

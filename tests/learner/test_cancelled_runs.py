@@ -105,10 +105,10 @@ def check_on_policy(state: dict[str, Any]) -> None:
 
 def check_off_policy(state: dict[str, Any]) -> None:
     updates = state["counters"]["updates"]
-    assert state["limiter"]["samples"] == OFF.batch_size * updates
+    assert state["limiters"]["policy"]["samples"] == OFF.batch_size * updates
     assert state["updaters"]["policy"]["updates"] == updates
     inserted = state["replays"]["policy"]["inserted"]
-    assert state["limiter"]["inserts"] == state["counters"]["env_steps"] == inserted
+    assert state["limiters"]["policy"]["inserts"] == state["counters"]["env_steps"] == inserted
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import gymnasium
 import numpy as np
 import pytest
 
-from asyncrl.actor import Actor, ActorWorker, WorkerConfig
+from asyncrl.actor import Actor, ActorWorker, StepEvent, Trajectory, WorkerConfig
 from asyncrl.algorithms import DQN
 from asyncrl.broker import BrokerConfig, RunLimits, connect
+from asyncrl.data import SpaceSpec
 from asyncrl.learner import OffPolicyLearner
 from asyncrl.learner.checkpoint import CheckpointStore
 from asyncrl.learner.session import Session
-from asyncrl.metrics import Evaluation, Progress
+from asyncrl.metrics import Evaluation, Message, Progress
 from asyncrl.proxy import ActorProxy, Delivery, ProxyConfig
 from asyncrl.testing import Recorder
 
@@ -61,7 +63,7 @@ async def test_the_same_seed_gives_the_same_bytes_twice(tmp_path: Path):
     one, two = newest(tmp_path / "one"), newest(tmp_path / "two")
     assert len(flat(one)) >= 8
     assert flat(one) == flat(two)
-    assert one["limiter"] == two["limiter"]
+    assert one["limiters"] == two["limiters"]
     assert one["replays"]["policy"]["rng"] == two["replays"]["policy"]["rng"]
 
 
@@ -175,3 +177,56 @@ async def test_a_long_wait_for_the_first_update_calls_for_checkpoints(
             )
             result = await run.run()
             assert result.outcome == "steps"
+
+
+class Turns(gymnasium.Env[Any, Any]):
+    """Ten steps; who acts in which is the scenario's business."""
+
+    t = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.t = 0
+        return None, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.t += 1
+        return None, 0.0, self.t == 10, False, {}
+
+
+class Unequal(Trajectory):
+    """One agent acts in every step, one in every other, and one never."""
+
+    def spaces(self) -> dict[str, Any]:
+        seen = SpaceSpec(kind="box", shape=(1,))
+        may = SpaceSpec(kind="discrete", dtype="int64", n=2)
+        return dict.fromkeys(("busy", "calm", "idle"), (seen, may))
+
+    def get_state(self, event: StepEvent) -> dict[str, np.ndarray]:
+        acting = ["busy", "calm"] if event.step % 2 == 0 else ["busy"]
+        return dict.fromkeys(acting, np.array([event.step], np.float32))
+
+    def get_action(self, action_by_agent: Any, event: StepEvent) -> Any:
+        return action_by_agent
+
+
+async def test_each_policy_learns_as_often_as_it_acts_and_an_idle_one_hinders_none(tmp_path: Path):
+    recorder = Recorder()
+    run = OffPolicyLearner(
+        SMALL,
+        Actor(Turns, trajectory=Unequal),
+        agents={"busy": "first", "calm": "second", "idle": "third"},
+        total_steps=600, eval_interval=0, folder=tmp_path, sinks=(recorder,),
+    )  # fmt: skip
+    await run.run()
+    state = newest(tmp_path)
+    limiters, updaters = state["limiters"], state["updaters"]
+    assert [limiters[name]["inserts"] for name in ("first", "second", "third")] == [600, 300, 0]
+    for name in ("first", "second"):
+        owed = SMALL.samples_per_insert * (limiters[name]["inserts"] - SMALL.learning_starts + 1)
+        assert 0 <= owed - limiters[name]["samples"] < SMALL.batch_size
+        assert updaters[name]["updates"] * SMALL.batch_size == limiters[name]["samples"]
+    assert updaters["third"]["updates"] == 0
+    (said,) = [each.text for each in recorder.of(Message)]
+    assert "policy 'third' has never acted" in said
+    assert "(idle)" in said
