@@ -239,8 +239,9 @@ class EmbeddedServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        failure = self._find_failure()
+        self._find_failure()
         await self.aclose()
+        failure = self._failure
         if failure is None or error is failure or (error is None and self._reported):
             return
         # The death of the server is the cause of whatever broke in the block, also where a task
@@ -335,5 +336,7 @@ class EmbeddedServer:
                 while process.exit_status() is None:
                     await anyio.sleep(pause)
                     pause = min(2 * pause, _POLL_SECONDS)
+        if process.exit_status() not in (None, "exited with code 0", "was killed by SIGTERM"):
+            self._find_failure()  # it was dying already, which shows only once all of it is gone
         process.kill()
         resources.process = None
