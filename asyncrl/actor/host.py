@@ -25,6 +25,7 @@ from asyncrl.data import (
     RunSpec,
     TrajectoryBatch,
     WeightSet,
+    check_result,
     derive_seed,
     load_object,
 )
@@ -115,7 +116,7 @@ class RolloutHost:
             seconds=time.perf_counter() - started,
         )
         try:
-            result.validate()
+            check_result(result, self._spec)
         except InvalidBatchError as error:
             raise EnvironmentFailure(f"the batch of job {job.job_id}", str(error), "") from error
         return result

@@ -69,6 +69,19 @@ class ReassignStatus(StrEnum):
     """It had been finished, cancelled or reassigned already; nothing was changed."""
 
 
+class Rejected(StrEnum):
+    """What became of a result that was refused."""
+
+    REASSIGNED = "REASSIGNED"
+    """Its job is queued again."""
+    DEAD = "DEAD"
+    """Its job had used up its attempts and is among the dead."""
+    DROPPED = "DROPPED"
+    """Nobody waits for its job."""
+    GONE = "GONE"
+    """It was let go of before; nothing was changed."""
+
+
 class Published(StrEnum):
     """What became of a publish."""
 

@@ -9,11 +9,13 @@ import anyio
 
 from asyncrl.broker import scripts
 from asyncrl.broker.client import milliseconds
+from asyncrl.broker.decode import clean_reason
 from asyncrl.broker.keys import START
-from asyncrl.broker.nouns import ResultEntry
+from asyncrl.broker.nouns import Rejected, ResultEntry
 from asyncrl.broker.session import Session, as_count, as_fields, as_text
-from asyncrl.data import JobKind
+from asyncrl.data import FailureReport, JobKind, RolloutJob
 from asyncrl.errors import BrokerRefused, ConfigError
+from asyncrl.wire import encode_failure, encode_job
 
 _PAGE = 16
 """Entries read in one command: inline payloads are below `blob_threshold` each."""
@@ -116,6 +118,28 @@ class ResultStream:
             )
             acked += int(reply[1])
         return acked
+
+    async def reject(
+        self, entry: ResultEntry, report: FailureReport, job: RolloutJob | None
+    ) -> Rejected:
+        """Refuse a result that cannot be used: it is off the log and kept among the dead, once.
+
+        Args:
+            entry: The result.
+            report: Why; it is kept among the events too.
+            job: What to do again: as its next attempt, unless all `max_attempts` are spent. None
+                where nobody waits for it.
+
+        Raises:
+            Fenced: A newer learner took the run over; nothing was changed.
+        """
+        reply = await self._session.call(
+            scripts.REJECT,
+            *(entry.entry_id, clean_reason(f"{report.where}: {report.cause}")),
+            *(encode_failure(report), b"" if job is None else encode_job(job)),
+            keys=await self._blobs([entry.entry_id]),
+        )
+        return Rejected(reply[0])
 
     async def waiting(self) -> int:
         """Return the number of results that are not acked."""

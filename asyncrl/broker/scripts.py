@@ -59,6 +59,7 @@ ADMIT = Script("admit")
 COMPLETE = Script("complete")
 
 ACK = Script("ack")
+REJECT = Script("reject")
 LEDGER = Script("ledger")
 PUBLISH = Script("publish")
 

@@ -1,6 +1,7 @@
 """The nouns: frozen dataclasses over NumPy arrays. No I/O, no event loop, no torch."""
 
 from asyncrl.data.batch import TrajectoryBatch
+from asyncrl.data.checking import check_result
 from asyncrl.data.failure import FailureReport
 from asyncrl.data.job import JobKind, JobUnit, RolloutJob
 from asyncrl.data.result import EpisodeStats, RolloutResult
@@ -42,6 +43,7 @@ __all__ = [
     "Transitions",
     "WeightSet",
     "check_name",
+    "check_result",
     "derive_seed",
     "load_object",
 ]

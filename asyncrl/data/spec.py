@@ -93,6 +93,16 @@ class SpaceSpec:
         """Number of scalars in one element; a discrete value counts as its one-hot vector."""
         return self.n if self.kind == "discrete" else math.prod(self.shape)
 
+    @property
+    def stored_dtype(self) -> np.dtype[Any]:
+        """The dtype of its elements in batches and replays.
+
+        uint8 stays, discrete ones are int64 counted from zero, all other numbers are float32.
+        """
+        if self.kind == "discrete":
+            return np.dtype(np.int64)
+        return np.dtype(np.uint8 if self.dtype == "uint8" else np.float32)
+
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (low, high) of a box, each float64 of shape `shape`."""
         return (
@@ -162,6 +172,11 @@ class PolicySpec:
     def outputs(self) -> int:
         """Width of the last layer."""
         return self.action.size
+
+    @property
+    def draws(self) -> bool:
+        """Whether actions are drawn, so that batches carry their log-probabilities."""
+        return self.head != "q_values"
 
     def layer_sizes(self) -> list[tuple[int, int]]:
         """Return (inputs, outputs) of every layer, in order."""

@@ -129,7 +129,7 @@ class ObservationEdge:
         self._spec = spec
         self._warned = False
         self.shape = spec.shape
-        self.dtype = stored_dtype(spec)
+        self.dtype = spec.stored_dtype
         self.as_is = self.dtype if spec.kind == "box" else None
         self.checks_finite = self.dtype.kind == "f"
 
@@ -206,13 +206,6 @@ class ObservationEdge:
             f"the observation is a {given}, which does not fit its space "
             f"{describe_space(self._spec)}"
         )
-
-
-def stored_dtype(spec: SpaceSpec) -> np.dtype[Any]:
-    """Return the dtype in which observations of this space are stored: uint8, float32 or int64."""
-    if spec.kind == "discrete":
-        return np.dtype(np.int64)
-    return np.dtype(np.uint8 if spec.dtype == "uint8" else np.float32)
 
 
 def reward_number(reward: Any) -> float:

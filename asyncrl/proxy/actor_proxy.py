@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -23,6 +24,7 @@ from asyncrl.data import (
     RolloutResult,
     RunSpec,
     WeightSet,
+    check_result,
 )
 from asyncrl.errors import BrokerError, InvalidBatchError, WaitTimeout, WireError
 from asyncrl.metrics import Level, Message, Sink
@@ -213,9 +215,9 @@ class RemoteCollection:
 
     async def cancel(self, job_ids: Sequence[str]) -> None:
         """Give up jobs, wherever they are; actors drop them at their next beat."""
-        await self._broker.jobs.cancel(job_ids)
         for job_id in job_ids:
             self._jobs.pop(job_id, None)
+        await self._broker.jobs.cancel(job_ids)
 
     async def settle(self, trained: Sequence[str], dropped: Mapping[str, str]) -> None:
         """Acknowledge and delete results. Raises `Fenced`."""
@@ -252,8 +254,8 @@ class RemoteCollection:
         found: list[Delivery] = []
         after = "0-0"
         while entries := await self._broker.results.read_pending(after, count=16):
-            outcomes = [await self._outcome(entry) for entry in entries]
-            found += [each for each in outcomes if isinstance(each, Delivery)]
+            deliveries = [await self._delivery(entry) for entry in entries]
+            found += [each for each in deliveries if each is not None]
             after = entries[-1].entry_id
         return found
 
@@ -266,9 +268,9 @@ class RemoteCollection:
         with self._intake:
             while True:
                 for entry in await self._broker.results.read(count=2):
-                    outcome = await self._outcome(entry)
-                    if outcome is not None:
-                        await self._outcomes.put(outcome)
+                    delivery = await self._delivery(entry)
+                    if delivery is not None:
+                        await self._outcomes.put(delivery)
 
     async def watch(self) -> None:
         """Watch actors and jobs for ever."""
@@ -279,36 +281,54 @@ class RemoteCollection:
         with anyio.move_on_after(_LAST_LOOK, shield=True), suppress(BrokerError):
             await self._monitor.look()
 
-    async def _outcome(self, entry: ResultEntry) -> Delivery | LostJob | None:
-        """Return what the entry means for its job; None when it is bad and nobody waits for it.
-
-        A bad result is let go of by name, so that it neither crashes the learner nor comes back.
-        """
+    async def _delivery(self, entry: ResultEntry) -> Delivery | None:
+        """Return the entry's result, of the job as it was handed out; None where it is refused."""
         try:
-            if entry.payload is None:
-                raise WireError("its payload is gone from the server")
-            result = await anyio.to_thread.run_sync(_decode, entry.payload)
+            result = await anyio.to_thread.run_sync(self._decode, entry)
         except (WireError, InvalidBatchError) as error:
-            return await self._refuse(entry, error)
+            await self._refuse(entry, error)
+            return None
         return Delivery(result=result, receipt=entry.entry_id, nbytes=entry.nbytes)
 
-    async def _refuse(self, entry: ResultEntry, error: Exception) -> LostJob | None:
+    def _decode(self, entry: ResultEntry) -> RolloutResult:
+        """Return the entry's result, checked against the entry, its job and the run."""
+        if entry.payload is None:
+            raise WireError("its payload is gone from the server")
+        result = decode_result(entry.payload)
+        job = self._jobs.get(entry.job_id)
+        if job is not None:
+            job = replace(job, attempt=max(1, entry.attempt))
+        elif (result.job.job_id, result.job.kind) == (entry.job_id, entry.kind):
+            job = result.job  # of an earlier generation, or one that was called back
+        else:
+            raise InvalidBatchError(f"it is of {result.job.kind} job {result.job.job_id!r}")
+        result = replace(result, job=job)
+        check_result(result, self._info.spec)
+        if result.env_steps != entry.env_steps:
+            raise InvalidBatchError(
+                f"{result.env_steps} environment steps were announced as {entry.env_steps}"
+            )
+        return result
+
+    async def _refuse(self, entry: ResultEntry, error: Exception) -> None:
+        """Let go of a bad result by name, so that it neither ends the learner nor comes back.
+
+        Its job goes to another attempt; what becomes of it in the end the monitor hears.
+        """
         self._counters["rejected"] += 1
         text = (
             f"result {entry.entry_id} of job {entry.job_id} by actor {entry.actor_id} is "
             f"refused: {error}"
         )
         self._sink.write(Message(level=Level.ERROR, text=text))
-        await self._broker.results.ack((), {entry.entry_id: "invalid"}, self.generation)
-        return self._lost(
-            FailureReport(
-                actor_id=entry.actor_id,
-                job_id=entry.job_id,
-                attempt=entry.attempt,
-                where="decoding its result",
-                cause=f"{type(error).__name__}: {error}",
-            )
+        report = FailureReport(
+            actor_id=entry.actor_id,
+            job_id=entry.job_id,
+            attempt=entry.attempt,
+            where="checking its result",
+            cause=f"{type(error).__name__}: {error}",
         )
+        await self._broker.results.reject(entry, report, self._jobs.get(entry.job_id))
 
     def _lost(self, report: FailureReport) -> LostJob | None:
         job = self._jobs.get(report.job_id)
@@ -330,9 +350,3 @@ class RemoteCollection:
             f"{self._monitor.alive} actors are alive but finish nothing; give jobs fewer steps or "
             "raise result_timeout",
         )
-
-
-def _decode(payload: bytes) -> RolloutResult:
-    result = decode_result(payload)
-    result.validate()
-    return result

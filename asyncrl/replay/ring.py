@@ -30,10 +30,10 @@ class RingReplay:
         if capacity < 1:
             raise ConfigError("capacity", capacity, "holds nothing", "give 1 or more")
         self._capacity = capacity
-        obs = (_stored(observation), observation.shape)
+        obs = (observation.stored_dtype, observation.shape)
         columns = {
             "obs": obs,
-            "action": (_stored(action), action.shape),
+            "action": (action.stored_dtype, action.shape),
             "reward": (np.float32, ()),
             "terminated": (np.bool_, ()),
             "next_obs": obs,
@@ -138,9 +138,3 @@ class RingReplay:
             column[:size] = saved[name]
         self._inserted = tree["inserted"]
         self._rng.bit_generator.state = tree["rng"]
-
-
-def _stored(space: SpaceSpec) -> type[np.generic]:
-    if space.kind == "discrete":
-        return np.int64
-    return np.uint8 if space.dtype == "uint8" else np.float32

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from broker_world import BOTH, QUICK, connect, lose_next_reply, make_job, make_spec, raw
 
-from asyncrl.broker import Beat, Broker, Completed, Submitted
-from asyncrl.data import JobKind
+from asyncrl.broker import Beat, Broker, Completed, ResultEntry, Submitted
+from asyncrl.data import FailureReport, JobKind
 from asyncrl.errors import Fenced, RunMismatch, RunNotFound, RunStateLost
 from asyncrl.wire import PROTOCOL_VERSION
 
@@ -65,6 +65,12 @@ async def test_a_takeover_cancels_all_that_is_unfinished_and_keeps_the_results(
         assert await heir.jobs.submit(make_job("new", generation=2)) is Submitted.OK
 
 
+BAD = ResultEntry(
+    entry_id="1-1", job_id="theirs", kind=JobKind.TRAIN, attempt=1, generation=1, actor_id="a",
+    env_steps=1, payload=b"", nbytes=0,
+)  # fmt: skip
+WHY = FailureReport(actor_id="a", job_id="theirs", attempt=1, where="checking", cause="no good")
+
 FENCED_CALLS: dict[str, Callable[[Broker, str], Awaitable[object]]] = {
     "submit": lambda b, _: b.jobs.submit(make_job("mine")),
     "cancel": lambda b, _: b.jobs.cancel(["theirs"]),
@@ -72,6 +78,7 @@ FENCED_CALLS: dict[str, Callable[[Broker, str], Awaitable[object]]] = {
     "pending": lambda b, _: b.jobs.pending(),
     "ack": lambda b, _: b.results.ack(["1-1"], {}, 1),
     "ack nothing": lambda b, _: b.results.ack([], {}, 1),
+    "reject": lambda b, _: b.results.reject(BAD, WHY, None),
     "read": lambda b, _: b.results.read(block=False),
     "publish": lambda b, _: b.weights.publish(9, b"w" * 1000, 1),
     "retire": lambda b, _: b.presence.retire("a"),

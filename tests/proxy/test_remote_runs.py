@@ -387,32 +387,6 @@ async def test_evaluation_runs_remotely_while_training_goes_on(redis_url: str, r
     assert ledger.balanced, ledger.explain()
 
 
-async def test_a_poisoned_result_is_refused_counted_and_never_comes_back(
-    redis_url: str, run_name: str
-):
-    """FIELD-CASES 28, 37: neither bad bytes nor NaN reach an update or crash the learner."""
-    async with connect(redis_url, run=run_name, config=QUICK) as broker:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_poison, redis_url, run_name)
-            run = learner(broker, 64, jobs_per_round=1)
-            with pytest.raises(RolloutFailed, match="decoding its result"):
-                await run.run()
-            tasks.cancel_scope.cancel()
-        ledger = await broker.ledger()
-    assert ledger.dropped == {"invalid": 1}
-    assert ledger.balanced, ledger.explain()
-
-
-async def _poison(url: str, run: str) -> None:
-    async with connect(url, run=run, config=QUICK) as broker:
-        while True:
-            try:
-                for taken in await broker.jobs.take("poisoner", [JobKind.TRAIN], count=1):
-                    await broker.jobs.complete("poisoner", taken, b"cos\nsystem\n(S'true'\ntR.", 1)
-            except RunNotFound:
-                await anyio.sleep(0.02)
-
-
 async def test_results_no_checkpoint_covers_are_learned_from_by_the_next_generation(
     redis_url: str, run_name: str, tmp_path: Path
 ):
