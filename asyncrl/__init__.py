@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         BrokerUnavailable,
         CheckpointError,
         ConfigError,
+        DataError,
         EmbeddedServerError,
         EnvironmentFailure,
         Fenced,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         RunMismatch,
         RunNotFound,
         RunStateLost,
+        StateError,
         WaitTimeout,
         WireError,
     )
@@ -63,9 +65,9 @@ _NAMES_OF = {
     "asyncrl.envs": "space_spec",
     "asyncrl.errors": (
         "ActorCrashLoop AsyncRLError BrokerError BrokerRefused BrokerUnavailable CheckpointError "
-        "ConfigError EmbeddedServerError EnvironmentFailure Fenced InvalidBatchError "
-        "MissingExtraError RolloutFailed RunMismatch RunNotFound RunStateLost WaitTimeout "
-        "WireError"
+        "ConfigError DataError EmbeddedServerError EnvironmentFailure Fenced InvalidBatchError "
+        "MissingExtraError RolloutFailed RunMismatch RunNotFound RunStateLost StateError "
+        "WaitTimeout WireError"
     ),
     "asyncrl.learner": "OffPolicyConfig OffPolicyLearner OnPolicyConfig OnPolicyLearner RunResult",
     "asyncrl.metrics": "Progress",
@@ -89,6 +91,7 @@ __all__ = [
     "BrokerUnavailable",
     "CheckpointError",
     "ConfigError",
+    "DataError",
     "EmbeddedServer",
     "EmbeddedServerError",
     "EnvSpec",
@@ -113,6 +116,7 @@ __all__ = [
     "RunSpec",
     "RunStateLost",
     "SpaceSpec",
+    "StateError",
     "StepEvent",
     "Trajectory",
     "TrajectoryBatch",

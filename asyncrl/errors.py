@@ -1,10 +1,12 @@
 """Every exception asyncrl raises on purpose, as one tree.
 
     AsyncRLError
-    ├── ConfigError (ValueError)         an option or argument is wrong: names field, value and fix
+    ├── ConfigError (ValueError)         an option is wrong: names field, value and fix
     ├── MissingExtraError (ImportError)  an optional package is not installed; names the extra
-    ├── WireError                        bytes that are not a valid asyncrl message
-    ├── InvalidBatchError                a batch with wrong shapes, dtypes or non-finite numbers
+    ├── StateError (RuntimeError)        a call that the program must not make: a bug
+    ├── DataError (ValueError)           numbers or bytes that cannot be used
+    │   ├── WireError                        bytes that are not a valid asyncrl message
+    │   └── InvalidBatchError                a batch with wrong shapes, dtypes or numbers
     ├── EnvironmentFailure               the user's environment raised; carries its own traceback
     ├── RolloutFailed                    a rollout job failed on an actor, for good
     ├── ActorCrashLoop                   a local actor process cannot be kept running
@@ -33,7 +35,7 @@ class AsyncRLError(Exception):
 
 
 class ConfigError(AsyncRLError, ValueError):
-    """An option or argument is wrong.
+    """An option or setting is wrong: something a user can set otherwise.
 
     Attributes:
         field: Name of the option, as the user wrote it.
@@ -60,11 +62,19 @@ class MissingExtraError(AsyncRLError, ImportError):
         self.extra = extra
 
 
-class WireError(AsyncRLError):
+class StateError(AsyncRLError, RuntimeError):
+    """A call at the wrong moment, or with arguments it never takes: a mistake in the program."""
+
+
+class DataError(AsyncRLError, ValueError):
+    """Data that cannot be used: an action, an observation, weights, a batch, a message."""
+
+
+class WireError(DataError):
     """Bytes that are no valid asyncrl message: malformed, cut off, hostile, of another version."""
 
 
-class InvalidBatchError(AsyncRLError):
+class InvalidBatchError(DataError):
     """A trajectory batch whose arrays have wrong shapes or dtypes, or hold non-finite numbers."""
 
 

@@ -30,7 +30,7 @@ from asyncrl.data import (
     load_object,
 )
 from asyncrl.envs import EnvBatch, ObservationEdge, make_env, make_env_batch
-from asyncrl.errors import ConfigError, EnvironmentFailure, InvalidBatchError
+from asyncrl.errors import DataError, EnvironmentFailure, InvalidBatchError, StateError
 from asyncrl.policies import make_policy
 
 T = TypeVar("T")
@@ -72,9 +72,7 @@ class RolloutHost:
             return
         for policy_id, policy in self._policies.items():
             if policy_id not in weights.policies:
-                raise ConfigError(
-                    "policy", policy_id, "the weight set lacks it", "publish every policy"
-                )
+                raise DataError(f"the weight set lacks policy {policy_id!r}; publish every policy")
             policy.load(weights.policies[policy_id].params)
             self._versions[policy_id] = weights.policies[policy_id].version
         self._loaded = (weights.generation, weights.version)
@@ -91,7 +89,7 @@ class RolloutHost:
             RolloutAbandoned: `control` was told to stop; the environments stay.
         """
         if not self._versions:
-            raise ConfigError("job", job.job_id, "no weights are loaded", "publish weights first")
+            raise StateError(f"job {job.job_id}: no weights are loaded; publish weights first")
         started = time.perf_counter()
         try:
             if self._spec.env.trajectory is not None:
@@ -173,11 +171,9 @@ class RolloutHost:
         ((policy_id, policy),) = self._policies.items()
         if job.kind is JobKind.EVAL or job.unit is JobUnit.EPISODES:
             if job.kind is JobKind.TRAIN:
-                raise ConfigError(
-                    "unit",
-                    job.unit.value,
-                    "training in whole episodes goes through a Trajectory",
-                    "name one in trajectory=, or give the job's size in steps",
+                raise DataError(
+                    f"job {job.job_id}: training in whole episodes goes through a Trajectory; name "
+                    "one in trajectory=, or give the job's size in steps"
                 )
             width = min(self._spec.env.num_envs, job.size)
             if self._evaluation is None or self._evaluation.num_envs != width:
@@ -195,9 +191,7 @@ class RolloutHost:
 
     async def _run_scenario(self, job: RolloutJob, control: RolloutControl) -> _Parts:
         if job.unit is JobUnit.STEPS:
-            raise ConfigError(
-                "unit", job.unit.value, "a Trajectory runs whole episodes", "give episodes"
-            )
+            raise DataError(f"job {job.job_id}: a Trajectory runs whole episodes; give episodes")
         if self._scenario is None:
             await self.prepare()
         assert self._scenario is not None  # noqa: S101 - just prepared

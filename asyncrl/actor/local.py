@@ -12,7 +12,7 @@ import anyio.lowlevel
 from asyncrl.actor.control import RolloutAbandoned, RolloutControl
 from asyncrl.actor.host import RolloutHost
 from asyncrl.data import EnvSpec, RolloutJob, RunSpec, WeightSet
-from asyncrl.errors import ConfigError
+from asyncrl.errors import StateError
 from asyncrl.metrics import Sink
 from asyncrl.proxy import CollectionStatus, Delivery, LostJob, env_spec
 
@@ -99,7 +99,7 @@ class LocalCollection:
         """Run the oldest job to its end and return its result."""
         await anyio.lowlevel.checkpoint()
         if not self._jobs:
-            raise ConfigError("jobs", 0, "there is no job to wait for", "submit one first")
+            raise StateError("there is no job to wait for; submit one first")
         job = self._jobs.popleft()
         try:
             result = await self._host.run(job, RolloutControl())

@@ -12,7 +12,7 @@ import numpy as np
 
 from asyncrl.data import DEFAULT_AGENT, SpaceSpec, TrajectoryBatch
 from asyncrl.envs import ActionEdge, space_spec
-from asyncrl.errors import ConfigError
+from asyncrl.errors import StateError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +158,7 @@ class Trajectory:
         """
         steps = self.steps[agent]
         if not steps:
-            raise ConfigError("agent", agent, "it made no decision", "leave it out of on_finish")
+            raise StateError(f"agent {agent!r} made no decision; leave it out of on_finish")
         policy_id, version = self.acting[agent]
         obs = _column([step.state for step in steps])
         final = _column([self.final_states.get(agent, steps[-1].state)])[0]

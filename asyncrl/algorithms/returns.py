@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncrl.errors import ConfigError
+from asyncrl.errors import ConfigError, DataError
 
 
 def gae(  # noqa: PLR0917  (the arguments of the formula, in its order)
@@ -31,7 +31,8 @@ def gae(  # noqa: PLR0917  (the arguments of the formula, in its order)
     terminal state is 0 and the sum stops at the end of an episode, whatever ended it.
 
     Raises:
-        ConfigError: Shapes differ, or `gamma` or `lam` is not in [0, 1].
+        ConfigError: `gamma` or `lam` is not in [0, 1].
+        DataError: Shapes differ.
     """
     reward_, value_ = np.asarray(reward), np.asarray(value)
     next_value_ = np.asarray(next_value)
@@ -64,7 +65,8 @@ def lambda_returns(
     and G_t+1 is V(s_t+1) after a truncated step and after the last row.
 
     Raises:
-        ConfigError: Shapes differ, or `gamma` or `lam` is not in [0, 1].
+        ConfigError: `gamma` or `lam` is not in [0, 1].
+        DataError: Shapes differ.
     """
     reward_, next_value_ = np.asarray(reward), np.asarray(next_value)
     terminated_, ended_ = np.asarray(terminated, np.bool_), _ends(terminated, truncated)
@@ -96,7 +98,8 @@ def n_step_returns(
     value is then that of the state reached there.
 
     Raises:
-        ConfigError: Shapes differ, `gamma` is not in [0, 1], or `n` is below 1.
+        ConfigError: `gamma` is not in [0, 1], or `n` is below 1.
+        DataError: Shapes differ.
     """
     reward_, next_value_ = np.asarray(reward), np.asarray(next_value)
     terminated_, ended_ = np.asarray(terminated, np.bool_), _ends(terminated, truncated)
@@ -123,9 +126,6 @@ def _check(gamma: float, lam: float, *arrays: np.ndarray) -> None:
             raise ConfigError(name, number, "not a discount", "give a number in [0, 1]")
     shapes = {array.shape for array in arrays}
     if len(shapes) > 1 or () in shapes:
-        raise ConfigError(
-            "arrays",
-            sorted(shapes),
-            "all arrays of a rollout have one shape, [T, ...]",
-            "give one entry a step",
+        raise DataError(
+            f"arrays of shapes {sorted(shapes)}: all arrays of a rollout have one shape, [T, ...]"
         )

@@ -20,7 +20,7 @@ from asyncrl.broker.nouns import (
 )
 from asyncrl.broker.session import Session, as_number, as_text
 from asyncrl.data import FailureReport, JobKind, RolloutJob
-from asyncrl.errors import ConfigError
+from asyncrl.errors import StateError
 from asyncrl.wire import encode_job
 
 _CHUNK = 1000
@@ -44,11 +44,9 @@ class JobQueue:
     async def submit(self, job: RolloutJob) -> Submitted:
         """Queue a job, once however often it is submitted; `Fenced` for an old generation."""
         if job.generation < 1:
-            raise ConfigError(
-                "generation",
-                job.generation,
-                "a queued job belongs to a learner's generation",
-                "set it from RunInfo.generation",
+            raise StateError(
+                f"job {job.job_id} is of generation {job.generation}, but a queued job belongs to "
+                "a learner's; set it from RunInfo.generation"
             )
         try:
             reply = await self._session.call(
@@ -137,9 +135,7 @@ class JobQueue:
         (one of each kind) gives the surplus back at once, no attempt spent.
         """
         if count < 1 or not kinds:
-            raise ConfigError(
-                "count", count, f"{count} jobs of kinds {list(kinds)} are no jobs", "ask for some"
-            )
+            raise StateError(f"{count} jobs of kinds {list(kinds)} are no jobs; ask for some")
         return await self._intake.take(actor_id, kinds, count, block=block)
 
     async def begin(self, actor_id: str, taken: TakenJob) -> Begun:
@@ -180,8 +176,8 @@ class JobQueue:
         The report is kept among the events. `report.actor_id` must be `actor_id`.
         """
         if report.actor_id != actor_id:
-            raise ConfigError(
-                "report.actor_id", report.actor_id, f"is not {actor_id!r}", "report for oneself"
+            raise StateError(
+                f"the report is by {report.actor_id!r}, not by {actor_id!r}; report for oneself"
             )
         reply = await fail_attempt(self._session, taken.job.kind, taken.token, report)
         self._intake.ended(actor_id, taken.token)

@@ -14,7 +14,7 @@ from asyncrl.broker.keys import START
 from asyncrl.broker.nouns import Rejected, ResultEntry
 from asyncrl.broker.session import Session, as_count, as_fields, as_text
 from asyncrl.data import FailureReport, JobKind, RolloutJob
-from asyncrl.errors import BrokerRefused, ConfigError
+from asyncrl.errors import BrokerRefused, StateError
 from asyncrl.wire import encode_failure, encode_job
 
 _PAGE = 16
@@ -106,7 +106,7 @@ class ResultStream:
         reasons = dict.fromkeys(trained, "")
         for entry_id, reason in dropped.items():
             if not reason:
-                raise ConfigError("dropped", dropped, f"{entry_id} has no reason", "name one")
+                raise StateError(f"result {entry_id} is dropped without a reason; name one")
             reasons.setdefault(entry_id, reason)
         ids = list(reasons)
         acked = 0

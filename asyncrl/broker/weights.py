@@ -13,7 +13,7 @@ from asyncrl.broker import scripts
 from asyncrl.broker.client import milliseconds
 from asyncrl.broker.nouns import Published, Version
 from asyncrl.broker.session import Session, as_number, as_text, as_version
-from asyncrl.errors import ConfigError, WaitTimeout
+from asyncrl.errors import StateError, WaitTimeout
 
 _POLL_SECONDS = (0.02, 0.5)
 """First and longest delay between looks for weights that were announced."""
@@ -38,7 +38,7 @@ class WeightStore:
 
         Raises:
             Fenced: A newer learner took the run over; nothing was changed.
-            ConfigError: `weight_version` is not newer than the newest one, which stays.
+            StateError: `weight_version` is not newer than the newest one, which stays.
         """
         digest = hashlib.sha256(payload).hexdigest()
         await self._session.call(scripts.CHECK, generation=generation)
@@ -51,12 +51,10 @@ class WeightStore:
             if reply[0] == "NOPART":
                 await self._upload(generation, weight_version, payload)
             elif reply[0] == "OLD":
-                raise ConfigError(
-                    "weight_version",
-                    weight_version,
-                    f"version {as_text(reply[2])} of generation {as_text(reply[1])} is published "
-                    "already",
-                    "go on counting from RunInfo.weights",
+                raise StateError(
+                    f"weights of version {weight_version} are not newer than version "
+                    f"{as_text(reply[2])} of generation {as_text(reply[1])}, which is published; "
+                    "go on counting from RunInfo.weights"
                 )
             elif reply[0] != "RETRY":
                 return Published(reply[0])

@@ -24,7 +24,7 @@ PROGRAM = "asyncrl.actor"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Work for a run until it is complete; return the exit code."""
-    return run_main(lambda: _main(argv), PROGRAM)
+    return run_main(lambda _: _main(argv), PROGRAM)
 
 
 def _main(argv: Sequence[str] | None) -> int:

@@ -33,24 +33,32 @@ class ExitCode(IntEnum):
     """SIGTERM; the run can be resumed."""
 
 
-def run_main(command: Callable[[], int], program: str) -> int:
+class Stage:
+    """How far a command has come: an option that turns out wrong later than that ends with 1."""
+
+    started = False
+    """Whether anything was started, so that "nothing was started" would be false."""
+
+
+def run_main(command: Callable[[Stage], int], program: str) -> int:
     """Run a command; print an error as one line (an environment's own traceback before it)."""
+    stage = Stage()
     try:
         try:
-            return command()
+            return command(stage)
         except BaseExceptionGroup as group:
             raise sole_cause(group) from None
     except AsyncRLError as error:
-        return explain(error, program)
+        return explain(error, program, stage)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
 
 
-def explain(error: AsyncRLError, program: str) -> int:
+def explain(error: AsyncRLError, program: str, stage: Stage) -> int:
     """Print `error` to standard error; return the exit code that goes with it."""
     own = error.traceback if isinstance(error, EnvironmentFailure | RolloutFailed) else ""
     if own:
         print(own.rstrip(), file=sys.stderr)
     print(f"{program}: error: {error}", file=sys.stderr)
-    usage = isinstance(error, ConfigError | MissingExtraError)
+    usage = isinstance(error, ConfigError | MissingExtraError) and not stage.started
     return ExitCode.USAGE if usage else ExitCode.FAILED

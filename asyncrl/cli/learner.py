@@ -20,7 +20,7 @@ import anyio
 from asyncrl.broker import Broker, BrokerConfig, RunLimits, connect
 from asyncrl.broker.embedded import EmbeddedServer
 from asyncrl.cli.arguments import OptionGroup, parse_options
-from asyncrl.cli.exits import ExitCode, run_main
+from asyncrl.cli.exits import ExitCode, Stage, run_main
 from asyncrl.cli.options import RunOptions
 from asyncrl.cli.records import open_sinks, write_config
 from asyncrl.cli.server import write_secret
@@ -40,7 +40,7 @@ FAREWELL_TIMEOUT = 10.0
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Train; return the exit code."""
-    return run_main(lambda: _main(argv), PROGRAM)
+    return run_main(lambda stage: _main(argv, stage), PROGRAM)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +60,10 @@ class _Plan:
         return Path(self.options.runs_dir) / self.run
 
 
-def _main(argv: Sequence[str] | None) -> int:
+def _main(argv: Sequence[str] | None, stage: Stage) -> int:
     plan = _plan(sys.argv[1:] if argv is None else list(argv))
     configure_logging(plan.options.log_level)
-    return anyio.run(_train, plan)
+    return anyio.run(_train, plan, stage)
 
 
 def _plan(arguments: list[str]) -> _Plan:
@@ -104,18 +104,18 @@ def _plan(arguments: list[str]) -> _Plan:
     )
 
 
-async def _train(plan: _Plan) -> int:
+async def _train(plan: _Plan, stage: Stage) -> int:
     with open_sinks(plan.folder) as sink:
         async with (
             _server(plan, sink) as server,
             connect(server.url, run=plan.run, config=plan.broker) as broker,
         ):
-            result, signals = await _drive(plan, server, broker, sink)
+            result, signals = await _drive(plan, server, broker, sink, stage)
     return _conclude(plan, result, signals)
 
 
 async def _drive(
-    plan: _Plan, server: _Server, broker: Broker, sink: Sink
+    plan: _Plan, server: _Server, broker: Broker, sink: Sink, stage: Stage
 ) -> tuple[RunResult, list[signal.Signals]]:
     """Run learner and local actors side by side until the learner is done."""
     learner = _learner(plan, broker, sink)
@@ -133,6 +133,7 @@ async def _drive(
         parts = {each.name: getattr(plan, each.name) for each in dataclasses.fields(plan)}
         parts["options"] = dataclasses.replace(plan.options, redis=None)
         write_config(plan.folder / "config.json", parts | {"redis": broker.url})
+        stage.started = True
         opened.set()
 
     async def actors() -> None:

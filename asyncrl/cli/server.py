@@ -27,7 +27,7 @@ PROGRAM = "asyncrl.broker"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the bundled server until a signal, or a subcommand; return the exit code."""
-    return run_main(lambda: _main(sys.argv[1:] if argv is None else argv), PROGRAM)
+    return run_main(lambda _: _main(sys.argv[1:] if argv is None else argv), PROGRAM)
 
 
 def _main(argv: Sequence[str]) -> int:

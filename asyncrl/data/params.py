@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from asyncrl.data.spec import PolicySpec
-from asyncrl.errors import ConfigError
+from asyncrl.errors import DataError
 
 LOG_STD = "log_std"
 """Name of the free log standard deviation of a Gaussian head."""
@@ -48,11 +48,9 @@ def check_params(spec: PolicySpec, params: Mapping[str, np.ndarray]) -> None:
         elif not np.isfinite(array).all():
             problems.append(f"{name} holds numbers that are not finite")
     if problems:
-        raise ConfigError(
-            "params",
-            sorted(params),
-            f"not weights of this policy: {'; '.join(problems)}",
-            f"load the weights of a {spec.head} policy with layers {spec.layer_sizes()}",
+        raise DataError(
+            f"not weights of a {spec.head} policy with layers {spec.layer_sizes()}: "
+            f"{'; '.join(problems)}"
         )
 
 

@@ -83,7 +83,7 @@ class EnvBatch(Protocol):
                 next episode. Not called where a `VectorEnv` resets itself (NEXT_STEP, SAME_STEP).
 
         Raises:
-            ConfigError: The action has the wrong shape, is out of range or not finite.
+            DataError: The action has the wrong shape, is out of range or not finite.
             EnvironmentFailure: An environment raised or gave something unusable; `where` names the
                 environment, its step, seed and last action. Only `close` makes sense then.
         """

@@ -13,7 +13,7 @@ import numpy as np
 
 from asyncrl.data import SpaceSpec
 from asyncrl.envs.failing import EdgeError
-from asyncrl.errors import ConfigError
+from asyncrl.errors import DataError
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class ActionEdge:
                 with the shape flattened, for a box. It is not changed.
 
         Raises:
-            ConfigError: Wrong shape or dtype, a discrete action out of range, a non-finite number.
+            DataError: Wrong shape or dtype, a discrete action out of range, a non-finite number.
         """
         if self._spec.kind == "discrete":
             return self._discrete(action)
@@ -69,12 +69,10 @@ class ActionEdge:
         numbers = action.tolist()  # for a few, cheaper to compare than an array
         if min(numbers) < 0 or max(numbers) >= self._spec.n:
             bad = int(np.flatnonzero((action < 0) | (action >= self._spec.n))[0])
-            raise ConfigError(
-                "action",
-                int(action[bad]),
-                f"environment {bad} has {describe_space(self._spec)}, whose actions count from 0 "
-                f"to {self._spec.n - 1} here",
-                "give the index of the action, without the space's start",
+            raise DataError(
+                f"action {int(action[bad])} for environment {bad}: the actions of "
+                f"{describe_space(self._spec)} count from 0 to {self._spec.n - 1} here; give the "
+                "index of the action, without the space's start"
             )
         return np.add(action, self._spec.start, dtype=np.int64)
 
@@ -89,11 +87,9 @@ class ActionEdge:
         finite = np.isfinite(action)
         if not finite.all():
             bad = int(np.argwhere(~finite)[0][0])
-            raise ConfigError(
-                "action",
-                action[bad].tolist(),
-                f"the action for environment {bad} is not finite",
-                "look at the policy: its weights or its input went wrong",
+            raise DataError(
+                f"action {action[bad].tolist()} for environment {bad} is not finite; look at the "
+                "policy: its weights or its input went wrong"
             )
         bounded = action.astype(self._work)
         if self._low is not None:
@@ -104,14 +100,12 @@ class ActionEdge:
             return bounded
         return np.rint(bounded).astype(self._dtype)
 
-    def _wrong(self, action: np.ndarray) -> ConfigError:
+    def _wrong(self, action: np.ndarray) -> DataError:
         expected = "integers" if self._spec.kind == "discrete" else "numbers"
-        return ConfigError(
-            "action",
-            f"{action.dtype} array of shape {action.shape}",
+        return DataError(
+            f"the action is a {action.dtype} array of shape {action.shape}, but "
             f"{self._shape[0]} environments with action space {describe_space(self._spec)} take "
-            f"{expected} of shape {self._shape}",
-            "return one action for each environment, in the shape of the space",
+            f"{expected} of shape {self._shape}: one action for each, in the shape of the space"
         )
 
 

@@ -159,6 +159,7 @@ class Learner(ABC, Generic[DataT]):
             async with self._collector.open(spec, self._sink) as collection:
                 session = Session(self._setting(spec, collection, observer), self._new_state(spec))
                 try:
+                    self._check_fits(collection)
                     unsettled = await session.resume()
                     if on_open is not None:
                         on_open()
@@ -258,6 +259,9 @@ class Learner(ABC, Generic[DataT]):
 
     def _device(self) -> str:
         return str(resolve_device(self._config.device))
+
+    def _check_fits(self, collection: Collection) -> None:
+        """Raise `ConfigError` where the options do not go together with the run's limits."""
 
     @abstractmethod
     def _new_state(self, spec: RunSpec) -> TrainingState[DataT]:

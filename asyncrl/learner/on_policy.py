@@ -15,7 +15,7 @@ from asyncrl.learner.learner import Learner
 from asyncrl.learner.session import Session
 from asyncrl.learner.state import TrainingState
 from asyncrl.metrics import Sink
-from asyncrl.proxy import Collector, Delivery, Rounds, UpdateTrigger
+from asyncrl.proxy import Collection, Collector, Delivery, Rounds, UpdateTrigger
 
 Batches = Sequence[TrajectoryBatch]
 
@@ -97,7 +97,6 @@ class OnPolicyLearner(Learner[Batches]):
             session.state.counters.rounds = max(session.state.counters.rounds, number)
 
     async def _train(self, session: Session[Batches]) -> None:
-        self._check_rounds_fit(session.collection.capacity)
         rounds = Rounds(
             session.collection,
             UpdateTrigger.parse(self._options.update_trigger),
@@ -111,8 +110,9 @@ class OnPolicyLearner(Learner[Batches]):
             await self._update(session, gathered.deliveries)
             await session.checkpoint_if_due()
 
-    def _check_rounds_fit(self, capacity: int | None) -> None:
+    def _check_fits(self, collection: Collection) -> None:
         """Raise `ConfigError` when the rounds in flight could fill the server by themselves."""
+        capacity = collection.capacity
         jobs = self._options.jobs_per_round * (1 + self._options.max_lag)
         if capacity is not None and jobs > capacity / 2:
             raise ConfigError(

@@ -13,7 +13,7 @@ import numpy as np
 
 from asyncrl.data.params import LOG_STD, check_params
 from asyncrl.data.spec import PolicySpec
-from asyncrl.errors import ConfigError
+from asyncrl.errors import ConfigError, DataError, StateError
 from asyncrl.policies import heads
 from asyncrl.policies.protocol import Acted, Policy
 
@@ -93,14 +93,9 @@ class MLPPolicy:
 
     def _forward(self, layers: _Layers, obs: np.ndarray) -> np.ndarray:
         if not layers:
-            raise ConfigError("params", None, "this policy has no weights yet", "call load() first")
+            raise StateError("this policy has no weights yet; call load() first")
         if obs.shape[1:] != self._obs_shape or obs.ndim == 0:
-            raise ConfigError(
-                "obs",
-                obs.shape,
-                f"expected [N, *{self._obs_shape}]",
-                "give a batch of observations",
-            )
+            raise DataError(f"observations of shape {obs.shape} are not [N, *{self._obs_shape}]")
         weight, bias = layers[0]
         if self._one_hot:
             x = weight[obs]  # a one-hot vector times the weights is one of their rows
@@ -127,11 +122,9 @@ def make_policy(spec: PolicySpec) -> Policy:
 
 
 def _refuse(exploration: Mapping[str, float]) -> None:
-    raise ConfigError(
-        "exploration",
-        dict(exploration),
-        "this policy explores by drawing actions and has no parameters",
-        "give none",
+    raise DataError(
+        f"exploration={dict(exploration)!r}: this policy explores by drawing actions and has no "
+        "parameters; give none"
     )
 
 
@@ -142,10 +135,8 @@ def _epsilon(exploration: Mapping[str, float]) -> float:
         or not isinstance(epsilon, int | float | np.number)
         or not 0.0 <= epsilon <= 1.0
     ):
-        raise ConfigError(
-            "exploration",
-            dict(exploration),
-            "an epsilon-greedy policy takes one number in [0, 1], called epsilon",
-            'give {"epsilon": 0.1} or nothing',
+        raise DataError(
+            f"exploration={dict(exploration)!r}: an epsilon-greedy policy takes one number in "
+            '[0, 1], called epsilon; give {"epsilon": 0.1} or nothing'
         )
     return float(epsilon)

@@ -32,7 +32,7 @@ class Policy(Protocol):
         """Act with copies of `params` from now on; all of them, or on an error none.
 
         Raises:
-            ConfigError: Names, shapes, dtypes or numbers are not those of weights for `spec`.
+            DataError: Names, shapes, dtypes or numbers are not those of weights for `spec`.
         """
         ...
 
@@ -54,7 +54,8 @@ class Policy(Protocol):
                 `exploration`.
 
         Raises:
-            ConfigError: No weights were loaded, observations are of another shape, or an
-                exploration parameter is unknown or out of range.
+            StateError: No weights were loaded.
+            DataError: Observations are of another shape, or an exploration parameter is unknown or
+                out of range.
         """
         ...

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from asyncrl.data import SpaceSpec, TrajectoryBatch, Transitions
-from asyncrl.errors import ConfigError, InvalidBatchError
+from asyncrl.errors import ConfigError, InvalidBatchError, StateError
 
 _COLUMNS = ("obs", "action", "reward", "terminated", "next_obs")
 
@@ -95,12 +95,12 @@ class RingReplay:
         """Draw `size` transitions uniformly, with replacement; copies, in no order.
 
         Raises:
-            ConfigError: Nothing was added yet, or `size` is less than 1.
+            StateError: Nothing was added yet, or `size` is less than 1.
         """
         if size < 1:
-            raise ConfigError("size", size, "no transition is asked for", "give 1 or more")
+            raise StateError(f"a sample of {size} transitions is none; ask for 1 or more")
         if not len(self):
-            raise ConfigError("size", size, "the replay is empty", "add transitions first")
+            raise StateError("the replay is empty; add transitions before a sample is drawn")
         places = self._rng.integers(0, len(self), size)
         return Transitions(**{name: self._columns[name][places] for name in _COLUMNS})
 

@@ -26,7 +26,7 @@ from asyncrl.data import (
     SpaceSpec,
     WeightSet,
 )
-from asyncrl.errors import ConfigError, EnvironmentFailure
+from asyncrl.errors import DataError, EnvironmentFailure
 from asyncrl.policies import initial_params
 
 BOX = SpaceSpec(kind="box", shape=(1,), low=0.0, high=100.0)
@@ -295,7 +295,7 @@ async def test_a_nan_state_is_caught_at_the_edge_by_agent_and_step():
 async def test_a_segment_of_steps_does_not_go_through_a_trajectory():
     host = host_of(Trajectory)
     job = RolloutJob(job_id="g1-train-1", kind=JobKind.TRAIN, unit=JobUnit.STEPS, size=4)
-    with pytest.raises(ConfigError, match="whole episodes"):
+    with pytest.raises(DataError, match="whole episodes"):
         await host.run(job, RolloutControl())
     await host.close()
 

@@ -14,7 +14,7 @@ from asyncrl.algorithms.distributions import categorical, gaussian, log_prob_ent
 from asyncrl.algorithms.networks import MLP, value_spec
 from asyncrl.data import Activation, HeadKind, PolicySpec, SpaceSpec
 from asyncrl.data.params import initial_params
-from asyncrl.errors import ConfigError
+from asyncrl.errors import ConfigError, DataError
 from asyncrl.policies import MLPPolicy
 
 HEADS: tuple[HeadKind, ...] = (*DRAWN, "q_values")
@@ -93,7 +93,7 @@ def test_making_a_network_draws_nothing_from_the_global_generator():
 def test_wrong_weights_change_nothing():
     network = MLP(small_spec()).seeded(1)
     before = network.acting_params()
-    with pytest.raises(ConfigError, match="log_std is not a parameter"):
+    with pytest.raises(DataError, match="log_std is not a parameter"):
         network.load_params(initial_params(small_spec("gaussian"), 0))
     for name, array in network.acting_params().items():
         assert np.array_equal(array, before[name])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from asyncrl.algorithms import gae, lambda_returns, n_step_returns
-from asyncrl.errors import ConfigError
+from asyncrl.errors import ConfigError, DataError
 
 NEVER = [False] * 3
 
@@ -139,5 +139,5 @@ def test_wrong_arguments_are_named():
         lambda_returns([1.0], [1.0], [False], [False], 0.9, -0.1)
     with pytest.raises(ConfigError, match="n=0"):
         n_step_returns([1.0], [1.0], [False], [False], 0.9, 0)
-    with pytest.raises(ConfigError, match="one shape"):
+    with pytest.raises(DataError, match="one shape"):
         gae([1.0, 2.0], [1.0], [1.0], [False], [False], 0.9, 0.9)

@@ -146,7 +146,7 @@ async def test_a_thousand_cancelled_commands_leave_every_reply_with_its_command(
             asked = (ask(20 * batch + n, chance.uniform(0, 0.012)) for n in range(20))
             answered += sum(await asyncio.gather(*asked))
             assert broker.connections() <= 4
-        assert 50 < answered < 950
+        assert 0 < answered < 1000  # some of each kind, however fast the machine is
         proxy.set_fault(Fault.PASS)
         assert all(await asyncio.gather(*(ask(n, 10.0) for n in range(100))))
         await wait_until(

@@ -31,7 +31,7 @@ from asyncrl.broker import (
     TakenJob,
 )
 from asyncrl.data import JobKind
-from asyncrl.errors import ConfigError
+from asyncrl.errors import StateError
 from asyncrl.testing.waiting import wait_until
 
 
@@ -73,7 +73,7 @@ async def test_a_full_queue_says_so_and_takes_jobs_again_once_there_is_room(
 
 
 async def test_a_job_without_generation_is_refused(learner: Broker) -> None:
-    with pytest.raises(ConfigError, match="generation=0"):
+    with pytest.raises(StateError, match="of generation 0"):
         await learner.jobs.submit(make_job(generation=0))
 
 
@@ -264,7 +264,7 @@ async def test_a_job_that_raises_runs_again_then_dies_with_the_environments_trac
 async def test_nobody_reports_in_anothers_name(learner: Broker, actor: Broker) -> None:
     await learner.jobs.submit(make_job())
     taken = await take_one(actor)
-    with pytest.raises(ConfigError, match="is not 'a'"):
+    with pytest.raises(StateError, match="not by 'a'"):
         await actor.jobs.fail("a", taken, make_report("b"))
 
 

@@ -10,7 +10,7 @@ from broker_world import BOTH, QUICK, connect, make_job, make_spec, raw, waits_f
 
 from asyncrl.broker import Broker, Completed, ResultEntry, RunLimits
 from asyncrl.data import JobKind
-from asyncrl.errors import ConfigError
+from asyncrl.errors import StateError
 from asyncrl.testing.waiting import wait_until
 
 
@@ -187,7 +187,7 @@ async def test_acks_are_counted_once_by_what_became_of_the_result(
 
 
 async def test_a_drop_needs_a_reason(learner: Broker) -> None:
-    with pytest.raises(ConfigError, match="no reason"):
+    with pytest.raises(StateError, match="without a reason"):
         await learner.results.ack([], {"1-1": ""}, 1)
 
 

@@ -9,7 +9,7 @@ import pytest
 from broker_world import QUICK, connect, make_spec, raw
 
 from asyncrl.broker import Broker, BrokerConfig, Published, RunLimits
-from asyncrl.errors import ConfigError, Fenced, WaitTimeout
+from asyncrl.errors import Fenced, StateError, WaitTimeout
 
 
 async def test_weights_are_fetched_as_they_were_published(learner: Broker, actor: Broker) -> None:
@@ -47,7 +47,7 @@ async def test_older_weights_and_others_of_the_same_version_are_refused(
     learner: Broker, actor: Broker, version: int
 ) -> None:
     await learner.weights.publish(3, b"third", 1)
-    with pytest.raises(ConfigError, match="version 3 of generation 1 is published already"):
+    with pytest.raises(StateError, match="not newer than version 3 of generation 1"):
         await learner.weights.publish(version, b"other", 1)
     assert await actor.weights.pointer() == (1, 3)
     assert await actor.weights.fetch() == b"third"
@@ -60,7 +60,7 @@ async def test_a_restarted_learner_cannot_roll_weights_back(
     async with connect(redis_url, run=run_name, config=QUICK) as heir:
         info = await heir.create_run(make_spec(), "second-learner")
         assert info.weights == (1, 7)
-        with pytest.raises(ConfigError, match=r"go on counting from RunInfo\.weights"):
+        with pytest.raises(StateError, match=r"go on counting from RunInfo\.weights"):
             await heir.weights.publish(1, b"step 0", 2)
         assert await actor.weights.fetch() == b"seventh"
         await heir.weights.publish(8, b"eighth", 2)

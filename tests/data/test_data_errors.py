@@ -88,3 +88,17 @@ def test_the_sole_cause_of_a_group_is_ours_before_what_it_made_fail():
     assert sole_cause(BaseExceptionGroup("outer", [OSError("consequence"), inner])) is ours
     other = OSError("first")
     assert sole_cause(BaseExceptionGroup("outer", [other, KeyError("second")])) is other
+
+
+def test_the_type_of_an_error_says_what_kind_it_is():
+    """Wrong options, wrong calls, unusable data: only the first are for the user to mend."""
+    for kind, builtin in (
+        (errors.ConfigError, ValueError),
+        (errors.StateError, RuntimeError),
+        (errors.DataError, ValueError),
+    ):
+        assert issubclass(kind, AsyncRLError)
+        assert issubclass(kind, builtin)
+    assert issubclass(errors.WireError, errors.DataError)
+    assert issubclass(errors.InvalidBatchError, errors.DataError)
+    assert not issubclass(errors.DataError, ConfigError)

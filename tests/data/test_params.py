@@ -5,7 +5,7 @@ import pytest
 
 from asyncrl.data import HeadKind, PolicySpec, SpaceSpec
 from asyncrl.data.params import check_params, initial_params, orthogonal, param_shapes
-from asyncrl.errors import ConfigError
+from asyncrl.errors import DataError
 
 BOX = SpaceSpec(kind="box", shape=(3,))
 MOVES = SpaceSpec(kind="discrete", n=2, dtype="int64")
@@ -51,7 +51,7 @@ def test_one_error_lists_everything_wrong_with_weights():
     params["0.weight"] = params["0.weight"].T
     params["0.bias"] = params["0.bias"].astype(np.float64)
     params["1.bias"] = np.full_like(params["1.bias"], np.nan)
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(DataError) as caught:
         check_params(spec("gaussian"), params)
     for problem in (
         "log_std is missing",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from driving import batch_of, seeder, zeros
 
-from asyncrl.errors import ConfigError
+from asyncrl.errors import StateError
 
 
 @pytest.mark.parametrize("env", ["Dice", "vector"])
@@ -49,5 +49,5 @@ def test_a_vector_env_of_another_make_gets_one_seed() -> None:
 
 @pytest.mark.parametrize("env", ["Dice", "vector"])
 def test_too_few_seeds_are_refused_by_number(env: str) -> None:
-    with pytest.raises(ConfigError, match="2 seeds for 3 environments"):
+    with pytest.raises(StateError, match="2 seeds for 3 environments"):
         batch_of(env, 3).reset([1, 2])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asyncrl.data import HeadKind, PolicySpec, SpaceSpec
-from asyncrl.errors import ConfigError
+from asyncrl.errors import ConfigError, DataError, StateError
 from asyncrl.policies import Acted, Policy, initial_params, make_policy
 from asyncrl.policies.heads import categorical, epsilon_greedy, gaussian
 
@@ -149,10 +149,10 @@ def test_without_epsilon_action_values_are_acted_on_greedily():
     "exploration", [{"epsilon": 1.5}, {"epsilon": float("nan")}, {"eps": 0.1}, {"epsilon": {}}]
 )
 def test_unusable_exploration_is_refused_by_name(exploration: dict[str, float]):
-    with pytest.raises(ConfigError, match="epsilon"):
+    with pytest.raises(DataError, match="epsilon"):
         act(loaded(spec("q_values")), observations(1), exploration)
     for head in DRAWN:
-        with pytest.raises(ConfigError, match="exploration"):
+        with pytest.raises(DataError, match="exploration"):
             act(loaded(spec(head)), observations(1), exploration)
 
 
@@ -180,12 +180,12 @@ def test_observations_are_left_unchanged_even_by_a_network_without_hidden_layers
 
 
 def test_observations_of_another_shape_are_refused():
-    with pytest.raises(ConfigError, match=r"\(3, 2\)"):
+    with pytest.raises(DataError, match=r"\(3, 2\)"):
         act(loaded(spec()), np.zeros((3, 2), np.float32))
 
 
 def test_acting_without_weights_is_refused():
-    with pytest.raises(ConfigError, match="no weights"):
+    with pytest.raises(StateError, match="no weights"):
         act(make_policy(spec()), observations(1))
 
 
@@ -194,7 +194,7 @@ def test_bad_weights_are_refused_and_the_old_ones_stay():
     before = act(policy, obs).action
     bad = initial_params(policy.spec, 5)
     bad["1.weight"] = np.full_like(bad["1.weight"], np.inf)
-    with pytest.raises(ConfigError, match="not finite"):
+    with pytest.raises(DataError, match="not finite"):
         policy.load(bad)
     assert np.array_equal(act(policy, obs).action, before)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncrl.data import SpaceSpec, TrajectoryBatch, Transitions
-from asyncrl.errors import ConfigError, InvalidBatchError
+from asyncrl.errors import ConfigError, InvalidBatchError, StateError
 from asyncrl.replay import RingReplay
 from asyncrl.wire import decode_tree, encode_tree
 
@@ -212,12 +212,12 @@ def test_the_seed_decides_what_is_drawn():
 
 
 def test_an_empty_replay_says_so():
-    with pytest.raises(ConfigError, match="the replay is empty; add transitions first"):
+    with pytest.raises(StateError, match="the replay is empty; add transitions"):
         RingReplay(5, PLACE, MOVES, 0).sample(1)
 
 
 def test_a_sample_of_nothing_is_refused():
-    with pytest.raises(ConfigError, match="give 1 or more"):
+    with pytest.raises(StateError, match="ask for 1 or more"):
         filled().sample(0)
 
 
