@@ -1,4 +1,4 @@
-"""The local actor is a collector like the remote one. FIELD-CASES 4, 5, 10."""
+"""The local actor is a collector like the remote one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments: true transitions only, exact accounting, seeds by job. FIELD-CASES 18, 24, 25, 27."""
+"""Segments: true transitions only, exact accounting, seeds by job."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def spec_of(env: str) -> RunSpec:
 async def test_an_environment_that_cannot_be_made_here_is_reported_to_the_learner(
     redis_url: str, run_name: str, env: str, error: type[Exception], said: str
 ):
-    """FIELD-CASES 4: the learner's machine could make it, this one cannot."""
+    """The learner's machine could make it, this one cannot."""
     async with connect(redis_url, run=run_name, config=QUICK) as broker:
         await broker.create_run(spec_of(env), "test")
         with pytest.raises(error, match=said):
@@ -227,7 +227,7 @@ class HangsUntilReleased(Counter):
 async def test_a_hung_environment_is_said_when_its_job_went_to_another_actor(
     redis_url: str, run_name: str
 ):
-    """FIELD-CASES 2: the process of the actor is ended, for its thread cannot be."""
+    """The process of the actor is ended, for its thread cannot be."""
     hung = anyio.Event()
     RELEASE.clear()
 

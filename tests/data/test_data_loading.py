@@ -1,4 +1,4 @@
-"""FIELD-CASES 10: what a worker imports by path, and what it says when it cannot."""
+"""What a worker imports by path, and what it says when it cannot."""
 
 from __future__ import annotations
 

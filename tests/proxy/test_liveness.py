@@ -1,4 +1,4 @@
-"""Liveness is judged by changing beats and progress on our own clock. FIELD-CASES 1, 2."""
+"""Liveness is judged by changing beats and progress on our own clock."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ async def test_pipelined_rounds_keep_the_lag_within_its_bound_and_drop_nothing(
 async def test_stored_log_probs_are_those_of_the_weights_the_batch_names(
     redis_url: str, run_name: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """FIELD-CASES 12, 13: recompute log-probs at the stamped version after many updates."""
+    """Weights that a batch does not name cannot have acted, however many updates later."""
     from asyncrl.policies import make_policy
 
     published: dict[int, Any] = {}
@@ -164,7 +164,7 @@ async def test_stored_log_probs_are_those_of_the_weights_the_batch_names(
 
 
 async def test_an_actor_killed_amid_a_job_costs_only_that_attempt(redis_url: str, run_name: str):
-    """FIELD-CASES 1. The actor vanishes without a word while it holds a job."""
+    """The actor vanishes without a word while it holds a job."""
     recorder = Recorder()
     env, kwargs = "asyncrl.testing.envs:SlowCounter", {"seconds": 0.002}
     async with connect(redis_url, run=run_name, config=QUICK) as broker:
@@ -195,7 +195,7 @@ async def _take_one_and_vanish(url: str, run: str) -> None:
 async def test_a_hanging_environment_is_a_stalled_job_and_dead_in_the_end(
     redis_url: str, run_name: str, tmp_path: Path
 ):
-    """FIELD-CASES 2: heartbeats go on, progress does not; three attempts, then it is said."""
+    """Heartbeats go on, progress does not; three attempts, then it is said."""
     recorder = Recorder()
     async with connect(redis_url, run=run_name, config=QUICK) as broker:
         run = learner(
@@ -361,7 +361,7 @@ async def test_one_failure_costs_one_attempt_and_the_actor_goes_on(
 
 
 async def test_an_update_trigger_cancels_the_slow_rest_of_a_round(redis_url: str, run_name: str):
-    """FIELD-CASES 48, 50: superseded jobs are cancelled, so that nobody works through them."""
+    """Superseded jobs are cancelled, so that nobody works through them."""
     async with connect(redis_url, run=run_name, config=QUICK) as broker:
         async with workers(redis_url, run_name, 1):
             await learner(broker, 512, jobs_per_round=4, update_trigger="50%").run()
@@ -390,7 +390,7 @@ async def test_evaluation_runs_remotely_while_training_goes_on(redis_url: str, r
 async def test_results_no_checkpoint_covers_are_learned_from_by_the_next_generation(
     redis_url: str, run_name: str, tmp_path: Path
 ):
-    """FIELD-CASES 43: accepted work is neither lost nor trained twice when the learner dies."""
+    """Accepted work is neither lost nor trained twice when the learner dies."""
 
     class Died(Exception):
         pass
@@ -527,7 +527,7 @@ async def test_a_late_actor_is_used_and_an_early_leaver_costs_nothing(
 async def test_seeds_differ_between_actors_and_a_reassigned_evaluation_is_the_same(
     redis_url: str, run_name: str
 ):
-    """FIELD-CASES 24."""
+    """Workers that all play the same episodes learn from one."""
     from asyncrl.data import DEFAULT_POLICY, PolicyWeights, WeightSet
     from asyncrl.metrics import Fanout
     from asyncrl.policies import initial_params

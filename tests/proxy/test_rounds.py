@@ -1,4 +1,4 @@
-"""Rounds: distinct jobs, triggers, superseded work. FIELD-CASES 31, 48, 50."""
+"""Rounds: distinct jobs, triggers, superseded work."""
 
 from __future__ import annotations
 

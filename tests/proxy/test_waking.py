@@ -1,4 +1,4 @@
-"""Data wakes whoever waits for it; nobody polls. FIELD-CASES 3."""
+"""Data wakes whoever waits for it; nobody polls."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from asyncrl.wire.codec import Kind, pack, unpack
 
 
 def test_a_pickle_bomb_runs_nothing(tmp_path: Path):
-    """FIELD-CASES 37; msgpack-numpy runs such bytes in an array of dtype object."""
+    """msgpack-numpy runs such bytes in an array of dtype object."""
     victim = tmp_path / "written"
     bomb = b"cposix\nsystem\n(S'touch %s'\ntR." % str(victim).encode()
     lookalike = {b"nd": True, b"type": "O", b"kind": b"O", b"shape": [1], b"data": bomb}
