@@ -14,7 +14,7 @@ PARTS = st.lists(st.integers() | st.text(max_size=5), max_size=4)
 
 
 def test_no_two_episodes_of_a_run_share_a_seed():
-    """No two episodes of a run are alike: (run seed, job, environment, episode) over 100 jobs of 8 environments."""
+    """(run seed, job, environment, episode) over 100 jobs of 8 environments."""
     episodes = itertools.product(range(2), (str(job) for job in range(100)), range(8), range(20))
     seeds = [derive_seed(*episode) for episode in episodes]
     assert len(set(seeds)) == len(seeds) == 32_000
