@@ -272,7 +272,7 @@ class RemoteCollection:
 
     async def watch(self) -> None:
         """Watch actors and jobs for ever."""
-        await self._monitor.run(self._outcomes.put)
+        await self._monitor.run(self._outcomes.put, new=self.generation == 1)
 
     async def look_once_more(self) -> None:
         """Report what happened since the last look, so that no failure goes unsaid."""
