@@ -2,6 +2,7 @@
 
     AsyncRLError
     ├── ConfigError (ValueError)         an option or argument is wrong: names field, value and fix
+    │   └── NotAllowed                   a run names code that its actor was not started for
     ├── MissingExtraError (ImportError)  an optional package is not installed; names the extra
     ├── WireError                        bytes that are not a valid asyncrl message
     ├── InvalidBatchError                a batch with wrong shapes, dtypes or non-finite numbers
@@ -46,6 +47,20 @@ class ConfigError(AsyncRLError, ValueError):
         self.field = field
         self.value = value
         self.fix = fix
+
+
+class NotAllowed(ConfigError):
+    """A run names code that the actor was not started for.
+
+    Attributes:
+        module: The module that would have to be allowed; None where that cannot be told.
+    """
+
+    def __init__(
+        self, field: str, value: object, problem: str, fix: str, *, module: str | None
+    ) -> None:
+        super().__init__(field, value, problem, fix)
+        self.module = module
 
 
 class MissingExtraError(AsyncRLError, ImportError):

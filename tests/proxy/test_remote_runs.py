@@ -44,10 +44,14 @@ WATCHFUL = ProxyConfig(
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+def named_worker(url: str, run: str, name: str) -> ActorWorker:
+    return ActorWorker(url, run, WORKER, QUICK, allow=("asyncrl.testing",), actor_id=name)
+
+
 @asynccontextmanager
 async def workers(url: str, run: str, count: int = 2) -> AsyncGenerator[list[ActorWorker]]:
     """Run workers in this loop; stop those that are left in the end."""
-    started = [ActorWorker(url, run, WORKER, QUICK, actor_id=f"w{n}") for n in range(count)]
+    started = [named_worker(url, run, f"w{n}") for n in range(count)]
     async with anyio.create_task_group() as tasks:
         for worker in started:
             tasks.start_soon(worker.run)
@@ -550,8 +554,8 @@ async def test_a_late_actor_is_used_and_an_early_leaver_costs_nothing(
     recorder = Recorder()
     async with connect(redis_url, run=run_name, config=QUICK) as broker:
         async with anyio.create_task_group() as tasks:
-            early = ActorWorker(redis_url, run_name, WORKER, QUICK, actor_id="early")
-            late = ActorWorker(redis_url, run_name, WORKER, QUICK, actor_id="late")
+            early = named_worker(redis_url, run_name, "early")
+            late = named_worker(redis_url, run_name, "late")
             tasks.start_soon(early.run)
             run = learner(
                 broker, 1_024, "asyncrl.testing.envs:SlowCounter", {"seconds": 0.001},
