@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Fenced,
         InvalidBatchError,
         MissingExtraError,
+        NotAllowed,
         RolloutFailed,
         RunMismatch,
         RunNotFound,
@@ -66,8 +67,8 @@ _NAMES_OF = {
     "asyncrl.errors": (
         "ActorCrashLoop AsyncRLError BrokerError BrokerRefused BrokerUnavailable CheckpointError "
         "ConfigError DataError EmbeddedServerError EnvironmentFailure Fenced InvalidBatchError "
-        "MissingExtraError RolloutFailed RunMismatch RunNotFound RunStateLost StateError "
-        "WaitTimeout WireError"
+        "MissingExtraError NotAllowed RolloutFailed RunMismatch RunNotFound RunStateLost "
+        "StateError WaitTimeout WireError"
     ),
     "asyncrl.learner": "OffPolicyConfig OffPolicyLearner OnPolicyConfig OnPolicyLearner RunResult",
     "asyncrl.metrics": "Progress",
@@ -99,6 +100,7 @@ __all__ = [
     "Fenced",
     "InvalidBatchError",
     "MissingExtraError",
+    "NotAllowed",
     "OffPolicyConfig",
     "OffPolicyLearner",
     "OnPolicyConfig",

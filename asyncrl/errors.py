@@ -2,6 +2,7 @@
 
     AsyncRLError
     ├── ConfigError (ValueError)         an option is wrong: names field, value and fix
+    │   └── NotAllowed                       a run names code its actor was not started for
     ├── MissingExtraError (ImportError)  an optional package is not installed; names the extra
     ├── StateError (RuntimeError)        a call that the program must not make: a bug
     ├── DataError (ValueError)           numbers or bytes that cannot be used
@@ -48,6 +49,20 @@ class ConfigError(AsyncRLError, ValueError):
         self.field = field
         self.value = value
         self.fix = fix
+
+
+class NotAllowed(ConfigError):
+    """A run names code that the actor was not started for.
+
+    Attributes:
+        module: The module that would have to be allowed; None where that cannot be told.
+    """
+
+    def __init__(
+        self, field: str, value: object, problem: str, fix: str, *, module: str | None
+    ) -> None:
+        super().__init__(field, value, problem, fix)
+        self.module = module
 
 
 class MissingExtraError(AsyncRLError, ImportError):

@@ -3,7 +3,8 @@
 #
 # Run it:  bash examples/separate_terminals.sh [options of the learner]
 #
-# PYTHON is the interpreter, RUN the run's name. With ASYNCRL_REDIS_URL set, that server is used.
+# PYTHON is the interpreter, RUN the run's name, ALLOW the module of an environment of your own. With
+# ASYNCRL_REDIS_URL set, that server is used.
 set -euo pipefail
 PYTHON=${PYTHON:-python}
 RUN=${RUN:-terminals-$$}
@@ -32,7 +33,7 @@ export ASYNCRL_REDIS_URL # what actors and learner read, so that the password is
 
 # Terminals 2 and 3: actors. They may start before the learner or after it, and on other machines.
 for _ in 1 2; do
-  "$PYTHON" -m asyncrl.actor --run "$RUN" &
+  "$PYTHON" -m asyncrl.actor --run "$RUN" ${ALLOW:+--allow "$ALLOW"} &
   actors="$actors $!"
 done
 

@@ -17,6 +17,8 @@ from asyncrl.actor.segments import SegmentRollout, acting_rng, evaluate
 from asyncrl.actor.trajectory import Trajectory, is_async
 from asyncrl.cancellation import WorkerThread, outlast
 from asyncrl.data import (
+    ANYTHING,
+    Allowed,
     EpisodeStats,
     JobKind,
     JobUnit,
@@ -46,11 +48,12 @@ class RolloutHost:
 
     Environments are made when first needed and made anew after a failure; a job that is abandoned
     leaves them as they are to the next. A scenario with async callbacks runs on the event loop
-    instead of in the thread.
+    instead of in the thread. What a spec from elsewhere names is imported only as far as `allowed`.
     """
 
-    def __init__(self, spec: RunSpec, actor_id: str) -> None:
+    def __init__(self, spec: RunSpec, actor_id: str, allowed: Allowed = ANYTHING) -> None:
         self._spec = spec
+        self._allowed = allowed
         self._actor_id = actor_id
         self._policies = {name: make_policy(shape) for name, shape in spec.policies.items()}
         self._versions: dict[str, int] = {}
@@ -149,13 +152,17 @@ class RolloutHost:
         if self._spec.env.trajectory is not None:
             self._scenario = self._scenario or self._make_scenario()
         elif self._segments is None:
-            envs = make_env_batch(self._spec.env, self._spec.env.num_envs)
+            envs = self._make_envs(self._spec.env.num_envs)
             self._segments = (envs, SegmentRollout(envs, self._spec.seed))
+
+    def _make_envs(self, num_envs: int) -> EnvBatch:
+        return make_env_batch(self._spec.env, num_envs, self._allowed)
 
     def _make_scenario(self) -> Trajectory:
         env = self._spec.env
         assert env.trajectory is not None  # noqa: S101 - the caller checked
-        return load_object(env.trajectory, "trajectory")(make_env(env), **env.trajectory_kwargs)
+        trajectory_type = load_object(env.trajectory, "trajectory", self._allowed)
+        return trajectory_type(make_env(env, self._allowed), **env.trajectory_kwargs)
 
     def _close_envs(self, scenario: Trajectory | None) -> None:
         segments, self._segments = self._segments, None
@@ -179,7 +186,7 @@ class RolloutHost:
             if self._evaluation is None or self._evaluation.num_envs != width:
                 if self._evaluation is not None:
                     self._evaluation.close(CLOSE_TIMEOUT)
-                self._evaluation = make_env_batch(self._spec.env, width)
+                self._evaluation = self._make_envs(width)
             stats, steps = evaluate(self._evaluation, job, policy, self._spec.seed, control)
             return [], stats, steps, {}
         self._prepare()

@@ -9,7 +9,7 @@ import secrets
 import socket
 import time
 import traceback
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,7 @@ from asyncrl.actor.control import RolloutAbandoned, RolloutControl
 from asyncrl.actor.heartbeat import LOST, Heartbeat, HeldJobs
 from asyncrl.actor.host import RolloutHost
 from asyncrl.broker import Broker, BrokerConfig, Completed, RunInfo, TakenJob, connect
-from asyncrl.data import FailureReport, JobKind
+from asyncrl.data import Allowed, FailureReport, JobKind
 from asyncrl.errors import (
     BrokerError,
     BrokerUnavailable,
@@ -74,6 +74,8 @@ class ActorWorker:
         run: Name of the run; spaces, policies and settings come from there.
         config: Options.
         broker_config: Options of the connection.
+        allow: Modules, each with all below it, whose code the run may name as its environment or
+            trajectory. Without any it may name what is registered with Gymnasium.
         actor_id: Name of this actor; a fresh one by default.
         on_hung: Called when an environment hangs so that not even a lost job ends: a thread cannot
             be killed, so only the end of the process frees the actor. By default it is logged.
@@ -86,12 +88,14 @@ class ActorWorker:
         config: WorkerConfig | None = None,
         broker_config: BrokerConfig | None = None,
         *,
+        allow: Sequence[str] = (),
         actor_id: str | None = None,
         on_hung: Callable[[], None] | None = None,
     ) -> None:
         self._config = config or WorkerConfig()
         self._connect = partial(connect, url, run=run, config=broker_config or BrokerConfig())
         self._run_name = run
+        self._allowed = Allowed(allow)
         self.actor_id = actor_id or new_actor_id()
         self._held = HeldJobs()
         self._current: RolloutControl | None = None
@@ -120,6 +124,7 @@ class ActorWorker:
             WaitTimeout: no run of this name appeared within `wait_for_run`.
             EnvironmentFailure: making the environment raised here.
             ConfigError: the environment is not to be found here.
+            NotAllowed: the run names code that this actor was not started for.
         """
         with anyio.CancelScope() as self._scope:
             if not self._stopping:
@@ -180,7 +185,7 @@ class ActorWorker:
     async def _serve(self, broker: Broker, info: RunInfo) -> None:
         """Work for the run until it is complete; close and say goodbye whatever ends it."""
         self._served, self._away_since = True, None
-        host = RolloutHost(info.spec, self.actor_id)
+        host = RolloutHost(info.spec, self.actor_id, self._allowed)
         try:
             await self._prepare(broker, host)
             async with self._beating():

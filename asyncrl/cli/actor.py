@@ -46,6 +46,7 @@ def _main(argv: Sequence[str] | None) -> int:
         options.run,
         worker_config,
         broker_config,
+        allow=options.allow,
         actor_id=options.name,
         on_hung=lambda: os._exit(ExitCode.FAILED),
     )

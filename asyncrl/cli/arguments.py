@@ -24,6 +24,7 @@ from asyncrl.cli.values import (
     from_text,
     from_toml,
     is_flag,
+    is_repeatable,
     is_supported,
     metavar,
     to_text,
@@ -179,7 +180,8 @@ def _parser(
             if is_flag(option.annotation):
                 section.add_argument(option.flag, action=argparse.BooleanOptionalAction, **shared)
             else:
-                section.add_argument(option.flag, metavar=option.metavar, **shared)
+                action = "append" if is_repeatable(option.annotation) else "store"
+                section.add_argument(option.flag, action=action, metavar=option.metavar, **shared)
     return parser
 
 
@@ -220,7 +222,8 @@ def _build_all(
     return tuple(_build(group, values.get(group.title, {}), options) for group in groups)
 
 
-def _read_flag(option: _Option, text: str) -> object:
+def _read_flag(option: _Option, given: str | list[str]) -> object:
+    text = given if isinstance(given, str) else ",".join(given)
     try:
         return from_text(option.annotation, text)
     except ValueProblem as problem:

@@ -26,8 +26,9 @@ from asyncrl.cli.records import open_sinks, write_config
 from asyncrl.cli.server import write_secret
 from asyncrl.cli.stopping import on_signals, run_beside
 from asyncrl.cli.supervise import Fleet
+from asyncrl.data import EnvSpec, modules_needed
 from asyncrl.metrics import Level, Message, Sink, configure_logging
-from asyncrl.proxy import ActorProxy, ProxyConfig, env_spec
+from asyncrl.proxy import ActorProxy, ProxyConfig, allow_flags, env_spec
 
 if TYPE_CHECKING:
     from asyncrl.data import TrajectoryBatch, Transitions
@@ -58,6 +59,17 @@ class _Plan:
     @property
     def folder(self) -> Path:
         return Path(self.options.runs_dir) / self.run
+
+    @property
+    def env(self) -> EnvSpec:
+        options = self.options
+        return env_spec(
+            options.env,
+            envs=options.envs,
+            kwargs=options.env_kwargs,
+            trajectory=options.trajectory,
+            trajectory_kwargs=options.trajectory_kwargs,
+        )
 
 
 def _main(argv: Sequence[str] | None, stage: Stage) -> int:
@@ -145,6 +157,7 @@ async def _drive(
             run=plan.run,
             logs=plan.folder / "logs",
             log_level=plan.options.log_level,
+            allow=modules_needed(plan.env),  # the learner has imported them by now
         ).supervise(sink)
 
     result = await run_beside(
@@ -167,15 +180,7 @@ def _learner(
 ) -> Learner[Sequence[TrajectoryBatch]] | Learner[Transitions]:
     from asyncrl.learner import OffPolicyConfig, OffPolicyLearner, OnPolicyConfig, OnPolicyLearner
 
-    options = plan.options
-    env = env_spec(
-        options.env,
-        envs=options.envs,
-        kwargs=options.env_kwargs,
-        trajectory=options.trajectory,
-        trajectory_kwargs=options.trajectory_kwargs,
-    )
-    proxy = ActorProxy(broker, env, config=plan.proxy, limits=plan.limits)
+    proxy = ActorProxy(broker, plan.env, config=plan.proxy, limits=plan.limits)
     shared: dict[str, Any] = {"run": plan.run, "folder": plan.folder, "sinks": (sink,)}
     if isinstance(plan.learner, OnPolicyConfig):
         return OnPolicyLearner(plan.algorithm, proxy, plan.learner, **shared)
@@ -214,8 +219,8 @@ async def _server(plan: _Plan, sink: Sink) -> AsyncGenerator[_Server]:
                 plan.folder.mkdir(parents=True, exist_ok=True)
                 write_secret(file, server.tcp_url)
                 text = (
-                    f"others join with: python -m asyncrl.actor --run {plan.run} --redis URL; "
-                    f"the URL, with its password, is in {file}"
+                    f"others join with: python -m asyncrl.actor --run {plan.run} --redis URL"
+                    f"{allow_flags(plan.env)}; the URL, with its password, is in {file}"
                 )
                 sink.write(Message(level=Level.INFO, text=text))
             yield _Server(server.url, server.watch)

@@ -91,6 +91,9 @@ class ActorOptions:
     ASYNCRL_REDIS_URL, which keeps a password off the command line."""
     run: str = ""
     """Name of the run to work for; everything else comes from there."""
+    allow: tuple[str, ...] = ()
+    """Module, with all below it, whose code the run may name as its environment or trajectory; once
+    for each. Without any, a run may name what is registered with Gymnasium."""
     name: str | None = None
     """Name of this actor; a fresh one by default."""
     supervised: bool = False

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +40,8 @@ class Fleet:
     logs: Path
     """Folder for one log file an actor."""
     log_level: str = "info"
+    allow: Sequence[str] = ()
+    """Modules whose code the run may name."""
 
     async def supervise(self, sink: Sink) -> None:
         """Keep the processes running until cancelled; stop them all before returning.
@@ -78,6 +81,8 @@ class Fleet:
     async def _run_once(self, log: Path) -> int:
         """Run one actor process to its end and return its exit code (negative for a signal)."""
         command = [*COMMAND, "--run", self.run, "--supervised", "--log-level", self.log_level]
+        for module in self.allow:
+            command += ["--allow", module]
         environment = os.environ | {"ASYNCRL_REDIS_URL": self.url}
         # One intra-op thread an actor: several actors on one machine must not fight over cores.
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

@@ -32,6 +32,11 @@ def is_flag(annotation: Any) -> bool:
     return annotation is bool
 
 
+def is_repeatable(annotation: Any) -> bool:
+    """Return whether the type is a list of texts, whose option may be given once for each."""
+    return annotation == tuple[str, ...]
+
+
 def metavar(annotation: Any) -> str:
     """Return what stands for the value in help: INT, none|FLOAT, {a,b}, INT,INT,..."""
     names = dict.fromkeys(_metavar(member) for member in _readable(annotation))

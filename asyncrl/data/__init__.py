@@ -4,6 +4,13 @@ from asyncrl.data.batch import TrajectoryBatch
 from asyncrl.data.checking import check_result
 from asyncrl.data.failure import FailureReport
 from asyncrl.data.job import JobKind, JobUnit, RolloutJob
+from asyncrl.data.loading import (
+    ANYTHING,
+    Allowed,
+    load_object,
+    modules_needed,
+    named_modules,
+)
 from asyncrl.data.result import EpisodeStats, RolloutResult
 from asyncrl.data.seeds import derive_seed
 from asyncrl.data.spec import (
@@ -17,15 +24,16 @@ from asyncrl.data.spec import (
     SpaceKind,
     SpaceSpec,
     check_name,
-    load_object,
 )
 from asyncrl.data.transitions import Transitions
 from asyncrl.data.weights import PolicyWeights, WeightSet
 
 __all__ = [
+    "ANYTHING",
     "DEFAULT_AGENT",
     "DEFAULT_POLICY",
     "Activation",
+    "Allowed",
     "EnvSpec",
     "EpisodeStats",
     "FailureReport",
@@ -46,4 +54,6 @@ __all__ = [
     "check_result",
     "derive_seed",
     "load_object",
+    "modules_needed",
+    "named_modules",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import math
 import re
@@ -226,32 +225,3 @@ class RunSpec:
                 "add it, or '*', to the mapping",
             )
         return policy
-
-
-def load_object(path: str, what: str) -> Any:
-    """Import ``"package.module:attr"``; raise `ConfigError` naming what cannot be found."""
-    module_name, _, attr = path.partition(":")
-    if not module_name or not attr:
-        raise ConfigError(what, path, "not an import path", "write it as package.module:attr")
-    if module_name.startswith("."):
-        raise ConfigError(what, path, "a relative import path", "begin with the package's name")
-    try:
-        found: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name and not (
-            module_name == error.name or module_name.startswith(error.name + ".")
-        ):
-            raise
-        raise ConfigError(
-            what,
-            path,
-            f"there is no module {error.name!r}",
-            "check the spelling and PYTHONPATH on this machine",
-        ) from error
-    for part in attr.split("."):
-        if not hasattr(found, part):
-            raise ConfigError(
-                what, path, f"{module_name} has no attribute {attr!r}", "check the spelling"
-            )
-        found = getattr(found, part)
-    return found

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import VectorEnv
 
-from asyncrl.data import EnvSpec, SpaceSpec
+from asyncrl.data import ANYTHING, Allowed, EnvSpec, SpaceSpec
 from asyncrl.envs.batch import EnvBatch
 from asyncrl.envs.closing import close_within
 from asyncrl.envs.make import AnyEnv, resolve
@@ -50,7 +50,7 @@ def describe(spec: EnvSpec) -> EnvDescription:
         _close([made])
 
 
-def make_env_batch(spec: EnvSpec, num_envs: int) -> EnvBatch:
+def make_env_batch(spec: EnvSpec, num_envs: int, allowed: Allowed = ANYTHING) -> EnvBatch:
     """Make `num_envs` environments that step side by side.
 
     They are plain environments stepped in turn; a factory may instead return one `VectorEnv` of
@@ -59,11 +59,12 @@ def make_env_batch(spec: EnvSpec, num_envs: int) -> EnvBatch:
     Raises:
         ConfigError: The environment is unknown, has an unsupported space or autoreset mode, or the
             `VectorEnv` is of another width.
+        NotAllowed: It names code that is not `allowed`.
         EnvironmentFailure: Making one raised; those already made are closed.
     """
     if num_envs < 1:
         raise ConfigError("num_envs", num_envs, "at least one is stepped", "give 1 or more")
-    maker = resolve(spec)
+    maker = resolve(spec, allowed)
     made: list[AnyEnv] = [maker(num_envs)]
     try:
         first = made[0]

@@ -16,10 +16,10 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec as GymnasiumSpec
 from gymnasium.vector import VectorEnv
 
-from asyncrl.data import EnvSpec, load_object
+from asyncrl.data import ANYTHING, Allowed, EnvSpec, load_object
 from asyncrl.envs.closing import close_within
 from asyncrl.envs.failing import environment_failure
-from asyncrl.errors import ConfigError
+from asyncrl.errors import ConfigError, NotAllowed
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ Maker = Callable[[int], AnyEnv]
 """Makes one environment, or a vectorised one of as many as the argument says."""
 
 
-def make_env(spec: EnvSpec) -> gymnasium.Env[Any, Any]:
+def make_env(spec: EnvSpec, allowed: Allowed = ANYTHING) -> gymnasium.Env[Any, Any]:
     """Make one plain environment.
 
     Args:
@@ -36,13 +36,15 @@ def make_env(spec: EnvSpec) -> gymnasium.Env[Any, Any]:
             taken), an id that a module registers when imported (``"package.module:Name-v0"``), or
             the import path of a class or function (``"package.module:attr"``), called with
             `spec.kwargs`.
+        allowed: What import paths may lead to.
 
     Raises:
         ConfigError: Nothing of that name is known (near matches are shown), or it makes something
             else than a `gymnasium.Env`.
+        NotAllowed: It names code that is not `allowed`.
         EnvironmentFailure: Importing the module or making the environment raised.
     """
-    made = resolve(spec)(1)
+    made = resolve(spec, allowed)(1)
     if isinstance(made, VectorEnv):
         close_within({spec.env: made.close}, 5.0)
         raise ConfigError(
@@ -54,18 +56,21 @@ def make_env(spec: EnvSpec) -> gymnasium.Env[Any, Any]:
     return made
 
 
-def resolve(spec: EnvSpec) -> Maker:
+def resolve(spec: EnvSpec, allowed: Allowed = ANYTHING) -> Maker:
     """Find what `spec` names and return how to make it; for the errors see `make_env`.
 
     A factory with a parameter `num_envs` is told how many environments are wanted, unless
     `spec.kwargs` says so.
     """
+    allowed.check(spec)
     module, separator, name = spec.env.partition(":")
     if not separator:
         return _registered(spec, spec.env)
     with _importing(module):
         try:
-            factory = load_object(spec.env, "env")
+            factory = load_object(spec.env, "env", allowed)
+        except NotAllowed:
+            raise
         except ConfigError:
             if module in sys.modules and name:
                 return _registered(spec, name)

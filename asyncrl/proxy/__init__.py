@@ -4,7 +4,13 @@ from asyncrl.proxy.actor_proxy import ActorProxy
 from asyncrl.proxy.collector import Collection, CollectionStatus, Collector, Delivery, LostJob
 from asyncrl.proxy.config import ProxyConfig
 from asyncrl.proxy.rounds import SUPERSEDED, Round, Rounds, UpdateTrigger
-from asyncrl.proxy.scenario import AgentSpaces, agent_spaces, env_spec, import_path
+from asyncrl.proxy.scenario import (
+    AgentSpaces,
+    agent_spaces,
+    allow_flags,
+    env_spec,
+    import_path,
+)
 
 __all__ = [
     "SUPERSEDED",
@@ -20,6 +26,7 @@ __all__ = [
     "Rounds",
     "UpdateTrigger",
     "agent_spaces",
+    "allow_flags",
     "env_spec",
     "import_path",
 ]

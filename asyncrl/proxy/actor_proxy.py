@@ -32,7 +32,7 @@ from asyncrl.proxy.collector import CollectionStatus, Delivery, LostJob
 from asyncrl.proxy.config import ProxyConfig
 from asyncrl.proxy.monitor import Monitor
 from asyncrl.proxy.rounds import SUPERSEDED
-from asyncrl.proxy.scenario import env_spec
+from asyncrl.proxy.scenario import allow_flags, env_spec
 from asyncrl.wire import decode_result, encode_weights
 
 _log = logging.getLogger(__name__)
@@ -274,7 +274,7 @@ class RemoteCollection:
 
     async def watch(self) -> None:
         """Watch actors and jobs for ever."""
-        await self._monitor.run(self._outcomes.put)
+        await self._monitor.run(self._outcomes.put, new=self.generation == 1)
 
     async def look_once_more(self) -> None:
         """Report what happened since the last look, so that no failure goes unsaid."""
@@ -338,7 +338,7 @@ class RemoteCollection:
         return (
             f"no actor is on run {self._broker.run!r} for {waited:.0f} s; "
             f"start one: python -m asyncrl.actor --redis {self._broker.url} "
-            f"--run {self._broker.run}"
+            f"--run {self._broker.run}{allow_flags(self._info.spec.env)}"
         )
 
     def _silence(self, waited: float, nobody: bool) -> WaitTimeout:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import anyio
 
 from asyncrl.broker import Broker, Event, ReassignStatus
+from asyncrl.broker.keys import START
 from asyncrl.data import FailureReport
 from asyncrl.metrics import (
     ActorChange,
@@ -67,9 +68,12 @@ class Monitor:
         """Actors alive at the last look."""
         return self._liveness.alive
 
-    async def run(self, put: Callable[[LostJob], Awaitable[None]]) -> None:
-        """Look for ever; outcomes of dead jobs go to `put`."""
-        self._events_after = await self._broker.events.latest()
+    async def run(self, put: Callable[[LostJob], Awaitable[None]], *, new: bool) -> None:
+        """Look for ever; outcomes of dead jobs go to `put`.
+
+        All events of a `new` run are told: an actor that waited for it may have failed before now.
+        """
+        self._events_after = START if new else await self._broker.events.latest()
         while True:
             for lost in await self.look():
                 await put(lost)

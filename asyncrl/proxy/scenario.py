@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from asyncrl.data import DEFAULT_AGENT, EnvSpec, SpaceSpec, load_object
+from asyncrl.data import DEFAULT_AGENT, EnvSpec, SpaceSpec, load_object, named_modules
 from asyncrl.envs import describe, make_env
 from asyncrl.errors import ConfigError
 
@@ -62,6 +62,11 @@ def env_spec(
         else import_path(trajectory, "trajectory", remote=remote),
         trajectory_kwargs=dict(trajectory_kwargs or {}),
     )
+
+
+def allow_flags(spec: EnvSpec) -> str:
+    """Return what the command of an actor needs for `spec`, each flag after a space."""
+    return "".join(f" --allow {module}" for module in named_modules(spec))
 
 
 def agent_spaces(spec: EnvSpec) -> dict[str, AgentSpaces]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from asyncrl.errors import (
     BrokerUnavailable,
     ConfigError,
     EnvironmentFailure,
+    NotAllowed,
     RunStateLost,
     WaitTimeout,
 )
@@ -45,6 +47,8 @@ SMALL = PPO(rollout_steps=8, epochs=1, hidden=(4,), value_hidden=(4,))
 QUICK = BrokerConfig(block_seconds=0.2, outage_timeout=20.0)
 HASTY = BrokerConfig(block_seconds=0.2, outage_timeout=0.2)
 WORKER = WorkerConfig(heartbeat_interval=0.1, wait_for_run=20.0)
+TESTING = ("asyncrl.testing",)
+"""What the actors of most tests are started for."""
 WATCHFUL = ProxyConfig(dead_after=5.0, monitor_interval=0.1, poll_interval=0.1, actor_timeout=20.0)
 
 
@@ -72,7 +76,8 @@ async def test_a_restarted_server_interrupts_nobody_for_good(run_name: str, tmp_
     async with server, connect(server.url, run=run_name, config=QUICK) as broker:
         async with anyio.create_task_group() as tasks:
             # The worker's own patience ends at once, so that it has to reconnect from scratch.
-            tasks.start_soon(ActorWorker(server.url, run_name, WORKER, HASTY).run)
+            worker = ActorWorker(server.url, run_name, WORKER, HASTY, allow=TESTING)
+            tasks.start_soon(worker.run)
 
             async def crash() -> None:
                 await sink.reached.wait()
@@ -165,13 +170,70 @@ async def test_an_environment_that_cannot_be_made_here_is_reported_to_the_learne
     """The learner's machine could make it, this one cannot."""
     async with connect(redis_url, run=run_name, config=QUICK) as broker:
         await broker.create_run(spec_of(env), "test")
+        allow = (env.partition(":")[0],)
+        worker = ActorWorker(redis_url, run_name, WORKER, QUICK, allow=allow, actor_id="here")
         with pytest.raises(error, match=said):
-            await ActorWorker(redis_url, run_name, WORKER, QUICK, actor_id="here").run()
+            await worker.run()
         (failure,) = [e for e in await broker.events.tail() if e.kind == "failure"]
     assert failure.report is not None
     assert said in failure.report.cause
     assert ("the simulator has no licence" in failure.report.traceback) == ("RaisesWhen" in env)
     assert failure.actor_id == "here"
+
+
+async def test_an_actor_runs_no_command_that_its_run_names(
+    redis_url: str, run_name: str, tmp_path: Path
+):
+    """Whoever can write to the server would otherwise run programs on all actors' machines."""
+    file = tmp_path / "touched"
+    env = EnvSpec(env="os:system", num_envs=1, kwargs={"command": f"touch {file}"})
+    refused, reported = await refusal(redis_url, run_name, env)
+    assert not file.exists()
+    assert (refused.field, refused.value) == ("env", "os:system")
+    for text in (str(refused), reported):
+        assert "env='os:system': this actor was not started for module 'os'" in text
+        assert "start the actor with --allow os " in text
+
+
+@pytest.mark.parametrize(
+    ("field", "env"),
+    [
+        ("env", EnvSpec(env="lurking_module:Env")),
+        ("env", EnvSpec(env="lurking_module:CartPole-v1")),
+        ("trajectory", EnvSpec(env="CartPole-v1", trajectory="lurking_module:Comfort")),
+    ],
+)
+async def test_what_an_actor_was_not_started_for_is_not_even_imported(
+    redis_url: str,
+    run_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    field: str,
+    env: EnvSpec,
+):
+    file = tmp_path / "touched"
+    (tmp_path / "lurking_module.py").write_text(f"open({str(file)!r}, 'w')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    refused, reported = await refusal(redis_url, run_name, env)
+    assert not file.exists()
+    assert refused.field == field
+    assert "start the actor with --allow lurking_module " in reported
+
+
+async def refusal(redis_url: str, run_name: str, env: EnvSpec) -> tuple[NotAllowed, str]:
+    """Return what an actor that was started for other modules raises, and what it reports."""
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        spec = dataclasses.replace(spec_of("CartPole-v1"), env=env)
+        await broker.create_run(spec, "test")
+        with pytest.raises(NotAllowed) as refused:
+            await ActorWorker(redis_url, run_name, WORKER, QUICK, allow=TESTING).run()
+        (event,) = await _failures(broker)
+    return refused.value, event.report.cause
+
+
+def test_modules_to_allow_are_checked_when_the_actor_is_made():
+    with pytest.raises(ConfigError, match=r"allow='house'.*write \('house',\)"):
+        ActorWorker("redis://127.0.0.1:1/0", "r", allow="house")
 
 
 async def test_a_job_waits_for_weights_as_new_as_it_asks_for(redis_url: str, run_name: str):
@@ -191,7 +253,7 @@ async def test_a_job_waits_for_weights_as_new_as_it_asks_for(redis_url: str, run
         await broker.weights.publish(1, weights(spec, 1), 1)
         await broker.jobs.submit(job)
         async with anyio.create_task_group() as tasks:
-            worker = ActorWorker(redis_url, run_name, WORKER, hurried)
+            worker = ActorWorker(redis_url, run_name, WORKER, hurried, allow=TESTING)
             tasks.start_soon(worker.run)
             (event,) = await wait_until(
                 lambda: _failures(broker), 10, "an attempt that had to do with old weights"
@@ -239,7 +301,9 @@ async def test_a_hung_environment_is_said_when_its_job_went_to_another_actor(
     quick = ProxyConfig(dead_after=5.0, stall_timeout=0.5, monitor_interval=0.1, poll_interval=0.1)
     async with connect(redis_url, run=run_name, config=QUICK) as broker:
         async with anyio.create_task_group() as tasks:
-            worker = ActorWorker(redis_url, run_name, impatient, QUICK, on_hung=on_hung)
+            worker = ActorWorker(
+                redis_url, run_name, impatient, QUICK, allow=(__name__,), on_hung=on_hung
+            )
             tasks.start_soon(worker.run)
             proxy = ActorProxy(broker, f"{__name__}:HangsUntilReleased", envs=1, config=quick)
             run = OnPolicyLearner(SMALL, proxy, total_steps=16, jobs_per_round=1)

@@ -56,6 +56,7 @@ class Config(Base):
     mode: Literal["fast", "slow"] = "fast"
     colour: Colour = Colour.RED
     sizes: tuple[int, ...] = (64, 64)
+    modules: tuple[str, ...] = ()
     limit: float | None = 1.0
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     where: Path | None = None
@@ -119,6 +120,7 @@ def test_nothing_given_is_the_default() -> None:
         (["--colour", "blue"], "colour", Colour.BLUE),
         (["--sizes", "1, 2,3"], "sizes", (1, 2, 3)),
         (["--sizes", ""], "sizes", ()),
+        (["--modules", "a", "--modules", "b,c"], "modules", ("a", "b", "c")),
         (["--limit", "2"], "limit", 2.0),
         (["--limit", "none"], "limit", None),
         (["--extra", '{"a": [1]}'], "extra", {"a": [1]}),

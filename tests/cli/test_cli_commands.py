@@ -332,6 +332,38 @@ def test_a_failing_environments_traceback_is_shown_once_and_recorded_with_every_
     assert all("broken on purpose in step 3" in each["traceback"] for each in failed)
 
 
+REEXPORTS = "from asyncrl.testing.envs import Counter\n"
+
+
+@pytest.mark.parametrize("env", ["asyncrl.testing.envs:Counter", "my_envs:Counter"])
+def test_local_actors_may_make_what_the_command_line_named(folder: Path, env: str):
+    """Also where the named module has it from another one."""
+    (folder / "my_envs.py").write_text(REEXPORTS)
+    command = [*LEARNER, *SMALL, "--env", env, "--run", "l", "--actors", "1"]
+    done = run([*command, "--total-steps", "600"])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_actor_makes_only_what_its_own_command_line_allows(folder: Path):
+    server = start([sys.executable, "-m", "asyncrl.broker"])
+    url = read_until(server, r"^redis://").strip()
+    env = ["--env", "asyncrl.testing.envs:Counter", "--run", "a", "--actors", "0"]
+    learner = start([*LEARNER, *SMALL, *env, "--total-steps", "600"], ASYNCRL_REDIS_URL=url)
+    actor = [*ACTOR, "--run", "a", "--redis", url]
+    refused = run(actor)
+    assert refused.returncode == 2
+    assert "Traceback" not in refused.stderr
+    hint = "start the actor with --allow asyncrl.testing.envs if"
+    assert hint in refused.stderr.splitlines()[-1]
+    assert hint in read_until(learner, r"--allow")
+    allowed = run([*actor, "--allow", "asyncrl.testing"])
+    assert allowed.returncode == 0, allowed.stderr
+    output, _ = learner.communicate(timeout=40)
+    assert learner.returncode == 0, output
+    server.terminate()
+    server.communicate(timeout=10)
+
+
 def test_a_setting_of_the_run_is_no_option_of_an_actor(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ):
@@ -412,6 +444,7 @@ async def test_a_killed_learner_loses_and_repeats_nothing(folder: Path):
 
 def test_actors_elsewhere_join_a_learner_that_listens(folder: Path):
     command = [*LEARNER, *SMALL, "--run", "open", "--actors", "0", "--listen", "0"]
+    command += ["--env", "asyncrl.testing.envs:Counter"]
     learner = start([*command, "--total-steps", "2000"])
     told = read_until(learner, r"others join with")
     file = folder / "runs" / "open" / "redis.url"
@@ -419,7 +452,8 @@ def test_actors_elsewhere_join_a_learner_that_listens(folder: Path):
     assert file.stat().st_mode & 0o077 == 0
     url = file.read_text().strip()
     assert url not in told
-    joined = start([*ACTOR, "--run", "open"], ASYNCRL_REDIS_URL=url)
+    (allow,) = re.findall(r"--run open --redis URL (--allow [\w.]+);", told)
+    joined = start([*ACTOR, "--run", "open", *allow.split()], ASYNCRL_REDIS_URL=url)
     output, _ = learner.communicate(timeout=40)
     assert learner.returncode == 0, output
     joined_output, _ = joined.communicate(timeout=20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -39,6 +40,17 @@ async def test_an_actor_process_has_one_thread_for_sums_and_its_url_in_the_envir
     text = log.read_text()
     assert text.startswith("['1', '1', '1', 'unix:///nowhere']")
     assert "unix" not in text.partition("]")[2]  # never on the command line
+
+
+async def test_an_actor_process_is_told_which_modules_its_run_may_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    pretend(monkeypatch, "import sys; print(*sys.argv)")
+    await dataclasses.replace(fleet(tmp_path), allow=("house", "heating.plans")).supervise(
+        Recorder()
+    )
+    (log,) = (tmp_path / "logs").iterdir()
+    assert log.read_text().endswith("--allow house --allow heating.plans\n")
 
 
 async def test_a_crashing_actor_is_restarted_and_given_up_with_the_end_of_its_log(

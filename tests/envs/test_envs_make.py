@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 from driving import batch_of, zeros
 from env_stand_ins import Counter
+from gymnasium.envs.registration import EnvSpec as GymnasiumSpec
 
-from asyncrl.data import EnvSpec, SpaceSpec
+from asyncrl.data import Allowed, EnvSpec, SpaceSpec
 from asyncrl.envs import describe, make_env, make_env_batch, space_spec
-from asyncrl.errors import ConfigError, EnvironmentFailure
+from asyncrl.errors import ConfigError, EnvironmentFailure, NotAllowed
 
 
 def test_a_gymnasium_id_is_made_with_its_kwargs_and_time_limit() -> None:
@@ -184,3 +186,41 @@ def test_environments_of_different_spaces_are_refused() -> None:
 def test_a_batch_has_at_least_one_environment(num_envs: int) -> None:
     with pytest.raises(ConfigError, match="num_envs"):
         make_env_batch(EnvSpec(env="CartPole-v1"), num_envs)
+
+
+HERE = Allowed(("env_stand_ins",))
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "env_stand_ins:Counter", "env_stand_ins:StandIn"])
+def test_what_is_registered_or_allowed_is_made(env: str) -> None:
+    make_env(EnvSpec(env=env), HERE).close()
+    make_env_batch(EnvSpec(env=env), 2, HERE).close(5.0)
+
+
+@pytest.mark.parametrize("env", ["env_stand_ins:np.zeros", "env_stand_ins:gymnasium.make"])
+def test_a_refused_attribute_is_not_looked_for_among_the_ids(env: str) -> None:
+    for start in (
+        lambda: make_env(EnvSpec(env=env), HERE),
+        lambda: make_env_batch(EnvSpec(env=env), 2, HERE),
+    ):
+        with pytest.raises(NotAllowed, match=r"it leads to module .*--allow [\w.]+ as well"):
+            start()
+
+
+def test_an_environment_of_the_old_gym_package_is_not_made_from_what_is_not_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[str] = []
+
+    def convert(**kwargs: Any) -> Counter:
+        made.append(kwargs["env_id"])
+        return Counter()
+
+    shim = GymnasiumSpec("GymV26Environment-v0", convert)
+    monkeypatch.setitem(gymnasium.registry, shim.id, shim)
+    for name in (shim.id, "GymV26Environment", f"env_stand_ins:{shim.id}"):
+        with pytest.raises(NotAllowed, match=r"env_id='os:House-v0'"):
+            make_env(EnvSpec(env=name, kwargs={"env_id": "os:House-v0"}), HERE)
+    assert made == []
+    make_env(EnvSpec(env=shim.id, kwargs={"env_id": "House-v0"}), HERE)
+    assert made == ["House-v0"]

@@ -282,7 +282,8 @@ async def test_a_remote_run_in_a_timeout_keeps_what_it_learned(
         return make(proxy, total_steps=total, folder=tmp_path, sinks=(Recorder(watch),))
 
     async with asyncio.TaskGroup() as workers, connect(redis_url, run=run_name) as watcher:
-        worker = ActorWorker(redis_url, run_name, WorkerConfig(wait_for_run=30.0), QUICK)
+        patient = WorkerConfig(wait_for_run=30.0)
+        worker = ActorWorker(redis_url, run_name, patient, QUICK, allow=("asyncrl.testing",))
         workers.create_task(worker.run())
         async with connect(redis_url, run=run_name, config=QUICK) as broker:
             with pytest.raises(TimeoutError):
@@ -305,7 +306,7 @@ async def test_an_actor_in_a_timeout_gives_its_job_back_and_closes_its_environme
         run = OnPolicyLearner(PPO(rollout_steps=10**6), proxy, total_steps=10**9)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(run.run())
-            worker = ActorWorker(redis_url, run_name, broker_config=QUICK)
+            worker = ActorWorker(redis_url, run_name, broker_config=QUICK, allow=(__name__,))
             with pytest.raises(TimeoutError):
                 await _until(_stepping, worker.run)
             assert await broker.jobs.pending() == []

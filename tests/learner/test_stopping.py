@@ -67,7 +67,7 @@ async def test_time_that_is_up_ends_the_wait_for_an_evaluation(
     """The actor leaves after the first update, so that the evaluation has nobody to run it."""
     recorder = Recorder()
     async with connect(redis_url, run=run_name, config=QUICK) as broker:
-        worker = ActorWorker(redis_url, run_name, WorkerConfig(), QUICK)
+        worker = ActorWorker(redis_url, run_name, WorkerConfig(), QUICK, allow=("asyncrl.testing",))
         run = on_policy(
             ActorProxy(broker, ENV, envs=1, config=PATIENT),
             total_steps=16, stop_seconds=3.0, jobs_per_round=2,
@@ -90,7 +90,8 @@ async def test_a_server_that_is_away_does_not_hold_a_stop_back(run_name: str, tm
     recorder = Recorder()
     async with EmbeddedServer() as server:
         async with connect(server.url, run=run_name, config=QUICK) as broker:
-            worker = ActorWorker(server.url, run_name, WorkerConfig(drain_timeout=0.5), QUICK)
+            hasty = WorkerConfig(drain_timeout=0.5)
+            worker = ActorWorker(server.url, run_name, hasty, QUICK, allow=("asyncrl.testing",))
             run = on_policy(
                 ActorProxy(broker, ENV, envs=1, config=PATIENT),
                 total_steps=10**9, jobs_per_round=1, sinks=(recorder,), folder=tmp_path,

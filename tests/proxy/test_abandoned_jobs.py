@@ -80,7 +80,8 @@ async def test_episodes_are_as_long_as_they_are_however_many_jobs_are_superseded
     async with connect(redis_url, run=run_name, config=QUICK) as broker:
         async with anyio.create_task_group() as tasks:
             for _ in range(2):
-                tasks.start_soon(ActorWorker(redis_url, run_name, WORKER, QUICK).run)
+                worker = ActorWorker(redis_url, run_name, WORKER, QUICK, allow=(__name__,))
+                tasks.start_soon(worker.run)
             proxy = ActorProxy(broker, f"{__name__}:Uneven", envs=2, config=WATCHFUL)
             run = OnPolicyLearner(
                 SMALL,

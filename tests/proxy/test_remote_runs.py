@@ -16,7 +16,7 @@ from asyncrl.actor import ActorWorker, WorkerConfig
 from asyncrl.algorithms import PPO
 from asyncrl.broker import Broker, BrokerConfig, RunLimits, connect
 from asyncrl.broker.embedded import EmbeddedServer
-from asyncrl.data import JobKind, JobUnit, RolloutJob
+from asyncrl.data import FailureReport, JobKind, JobUnit, RolloutJob
 from asyncrl.errors import ConfigError, Fenced, RolloutFailed, RunMismatch, RunNotFound, WaitTimeout
 from asyncrl.learner import OnPolicyLearner
 from asyncrl.learner.session import Session
@@ -44,10 +44,14 @@ WATCHFUL = ProxyConfig(
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+def named_worker(url: str, run: str, name: str) -> ActorWorker:
+    return ActorWorker(url, run, WORKER, QUICK, allow=("asyncrl.testing",), actor_id=name)
+
+
 @asynccontextmanager
 async def workers(url: str, run: str, count: int = 2) -> AsyncGenerator[list[ActorWorker]]:
     """Run workers in this loop; stop those that are left in the end."""
-    started = [ActorWorker(url, run, WORKER, QUICK, actor_id=f"w{n}") for n in range(count)]
+    started = [named_worker(url, run, f"w{n}") for n in range(count)]
     async with anyio.create_task_group() as tasks:
         for worker in started:
             tasks.start_soon(worker.run)
@@ -268,6 +272,27 @@ async def test_the_learners_limits_hold_for_its_actors(redis_url: str, run_name:
         assert (await broker.ledger()).failed == 2
     assert [job.attempt for job in dead] == [1, 1]
     assert [failure.attempt for failure in recorder.of(JobFailed)] == [1, 1]
+
+
+async def test_what_an_actor_reports_as_soon_as_the_run_is_there_is_told(
+    redis_url: str, run_name: str, monkeypatch: pytest.MonkeyPatch
+):
+    """An actor that waited for the run may fail before its learner looks for the first time."""
+    recorder = Recorder()
+    report = FailureReport(
+        actor_id="a", job_id="", attempt=1, where="making it", cause="no licence"
+    )
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+
+        async def fail_meanwhile() -> list[str]:
+            await broker.events.report(report)
+            return []
+
+        monkeypatch.setattr(broker, "concerns", fail_meanwhile)
+        proxy = ActorProxy(broker, "CartPole-v1", envs=4, config=WATCHFUL)
+        async with proxy.open(_run_spec(proxy), recorder):
+            (failed,) = await wait_until(lambda: recorder.of(JobFailed), 10, "the report")
+    assert (failed.actor, failed.cause) == ("a", "no licence")
 
 
 async def test_a_malformed_heartbeat_is_said_once_and_ends_nobody(redis_url: str, run_name: str):
@@ -503,8 +528,8 @@ async def test_a_late_actor_is_used_and_an_early_leaver_costs_nothing(
     recorder = Recorder()
     async with connect(redis_url, run=run_name, config=QUICK) as broker:
         async with anyio.create_task_group() as tasks:
-            early = ActorWorker(redis_url, run_name, WORKER, QUICK, actor_id="early")
-            late = ActorWorker(redis_url, run_name, WORKER, QUICK, actor_id="late")
+            early = named_worker(redis_url, run_name, "early")
+            late = named_worker(redis_url, run_name, "late")
             tasks.start_soon(early.run)
             run = learner(
                 broker, 1_024, "asyncrl.testing.envs:SlowCounter", {"seconds": 0.001},
