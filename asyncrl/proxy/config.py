@@ -15,7 +15,8 @@ class ProxyConfig:
     dead_after: float = 10.0
     """Without a new heartbeat for this long an actor is dead and its jobs go to others."""
     stall_timeout: float = 30.0
-    """Without a step of progress for this long a job is stalled and goes to another actor."""
+    """Without a step of progress for this long a job is stalled and goes to another actor; not
+    while its finished result waits for room."""
     job_timeout: float | None = None
     """A job that runs longer than this goes to another actor, whatever it reports."""
     actor_timeout: float = 600.0

@@ -29,6 +29,7 @@ VALUES = st.one_of(
             b'1 {"seq": true, "held": {}, "info": {}}',
             b'1 {"seq": 1, "held": [], "info": {}}',
             b'1 {"seq": 1, "held": {}, "info": {"a": []}}',
+            b'1 {"seq": 1, "held": {}, "waiting": ["1-0"], "info": {}}',
             b'1 {"seq": 1e999, "held": {}, "info": {}}',
             b'1 {"seq": ' + b"9" * 5000 + b', "held": {}, "info": {}}',
             b"1 " + b"[" * 5000,
