@@ -158,6 +158,18 @@ class ResultEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Backlog:
+    """What waits on the server, at one instant."""
+
+    queued: int = 0
+    """Jobs not delivered."""
+    results: int = 0
+    """Results not acked."""
+    nbytes: int = 0
+    """Bytes of these results."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Beat:
     """What an actor says every few seconds."""
 

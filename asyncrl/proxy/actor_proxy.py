@@ -135,7 +135,7 @@ class RemoteCollection:
         self._jobs: dict[str, RolloutJob] = {}
         self._counters: Counter[str] = Counter()
         self._intake = anyio.CancelScope()
-        self._monitor = Monitor(broker, config, sink, self._counters, self._lost)
+        self._monitor = Monitor(broker, info.limits, config, sink, self._counters, self._lost)
 
     @property
     def generation(self) -> int:
@@ -240,8 +240,8 @@ class RemoteCollection:
         """Return numbers to show, as of the last look."""
         return CollectionStatus(
             actors=self._monitor.alive,
-            queued_jobs=self._monitor.queued,
-            waiting_results=self._monitor.waiting,
+            queued_jobs=self._monitor.backlog.queued,
+            waiting_results=self._monitor.backlog.results,
             counters=dict(self._counters),
         )
 

@@ -26,7 +26,8 @@ class ProxyConfig:
     forget_after: float = 600.0
     """An actor that crashed is forgotten after this long without a sign of life."""
     warn_interval: float = 10.0
-    """Between two reminders that no actor is there."""
+    """Between two reminders that no actor is there; and how long finished results wait for room
+    before that is said."""
     monitor_interval: float = 1.0
     """Between two looks at actors and jobs."""
     poll_interval: float = 0.5

@@ -88,6 +88,7 @@ READERS: list[Callable[[Broker], Awaitable[object]]] = [
     lambda b: b.weights.pointer(),
     lambda b: b.weights.kept_parts(),
     lambda b: b.results.waiting(),
+    lambda b: b.backlog(),
     lambda b: b.ledger(),
     lambda b: b.read_run(),
     take_away,

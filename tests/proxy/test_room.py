@@ -1,191 +1,85 @@
-"""Finished results that wait for room: a state of its own, neither a stall nor a slow job."""
+"""Who waits for room, by which limit, and when nothing can come any more."""
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager
-from typing import Any
+import re
+from collections.abc import Mapping
 
-import anyio
 import pytest
-from anyio.abc import TaskGroup
 
-from asyncrl.actor import ActorWorker, WorkerConfig
-from asyncrl.algorithms import DQN, PPO
-from asyncrl.broker import Broker, BrokerConfig, RunLimits, connect
-from asyncrl.broker.embedded import EmbeddedServer
-from asyncrl.learner import Learner, OffPolicyLearner, OnPolicyLearner, off_policy
-from asyncrl.metrics import JobFailed, JobReassigned, Progress
-from asyncrl.proxy import ActorProxy, ProxyConfig
-from asyncrl.testing import Recorder, wait_until
+from asyncrl.broker import Backlog, RunLimits
+from asyncrl.proxy.room import Room, RoomLook
 
-SMALL = PPO(rollout_steps=16, epochs=1, minibatch_size=64, hidden=(4,), value_hidden=(4,))
-REPLAYED = DQN(rollout_steps=16, hidden=(4,), batch_size=16, buffer_size=1_000, learning_starts=64)
-JOB_STEPS = 2 * 16
-"""Environment steps of a job."""
-QUICK = BrokerConfig(block_seconds=0.2, outage_timeout=20.0)
-WORKER = WorkerConfig(heartbeat_interval=0.05, wait_for_run=20.0)
-WATCHFUL = ProxyConfig(
-    dead_after=1.0, stall_timeout=1.0, monitor_interval=0.1, poll_interval=0.1, actor_timeout=20.0
-)
-STALLED_BEATS = 40
-"""Beats of an actor that take twice as long as `stall_timeout`."""
-ONE_AT_A_TIME = RunLimits(max_result_bytes=1)
-"""A result is larger than that, and accepted where no other waits."""
-
-pytestmark = pytest.mark.usefixtures("one_thread")
+LIMITS = RunLimits(max_results=4, max_result_bytes=1000)
 
 
-@asynccontextmanager
-async def worker(url: str, run: str, name: str = "w0") -> AsyncGenerator[None]:
-    """Run a worker in this loop."""
-    started = ActorWorker(url, run, WORKER, QUICK, actor_id=name)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(started.run)
-        yield
-        started.stop()
-
-
-def proxy_of(
-    broker: Broker, limits: RunLimits | None = None, env: str = "Counter", **kwargs: Any
-) -> ActorProxy:
-    return ActorProxy(
-        broker,
-        f"asyncrl.testing.envs:{env}",
-        envs=2,
-        kwargs=kwargs,
-        config=WATCHFUL,
-        limits=limits,
-    )
-
-
-async def start(tasks: TaskGroup, run: Learner[Any]) -> None:
-    """Run a learner; return once its run is open."""
-    opened = anyio.Event()
-    tasks.start_soon(run.run, opened.set)
-    await opened.wait()
-
-
-async def beats_of_waiting(broker: Broker) -> dict[str, int]:
-    """Return actor id -> sequence of its newest beat, of those that wait for room."""
-    actors = await broker.presence.actors()
-    return {actor.actor_id: actor.sequence for actor in actors if actor.waiting}
-
-
-async def wait_longer_than_a_stall(broker: Broker) -> None:
-    """Wait until some actor waits for room, and then for longer than `stall_timeout`."""
-    first = await wait_until(lambda: beats_of_waiting(broker), 20, "an actor to wait for room")
-
-    async def waited() -> bool:
-        now = await beats_of_waiting(broker)
-        return any(now.get(name, 0) >= beat + STALLED_BEATS for name, beat in first.items())
-
-    await wait_until(waited, 20, "it to wait longer than a stall")
-
-
-@pytest.fixture
-def go_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Set, it lets the learners update. Until then their first update takes its time."""
-    event = threading.Event()
-
-    def held_up(learn: Callable[..., Any]) -> Callable[..., Any]:
-        def learn_later(*args: Any) -> Any:
-            event.wait(timeout=30)
-            return learn(*args)
-
-        return learn_later
-
-    monkeypatch.setattr(OnPolicyLearner, "_learn", held_up(OnPolicyLearner._learn))
-    monkeypatch.setattr(off_policy, "_learn", held_up(off_policy._learn))
-    yield event
-    event.set()
-
-
-def on_policy(actors: ActorProxy, recorder: Recorder, **options: Any) -> Learner[Any]:
-    """A learner that collects a round of one job while it updates."""
-    options = {"jobs_per_round": 1, "max_lag": 1, **options}
-    return OnPolicyLearner(SMALL, actors, sinks=(recorder,), **options)
-
-
-def replaying(actors: ActorProxy, recorder: Recorder, **options: Any) -> Learner[Any]:
-    """A learner that collects as much as its limiter allows while it updates."""
-    return OffPolicyLearner(REPLAYED, actors, sinks=(recorder,), eval_interval=0, **options)
+def seen(
+    waiting: Mapping[str, int] | None = None,
+    *,
+    results: int = 1,
+    nbytes: int = 900,
+    queued: int = 0,
+    busy: bool = False,
+) -> RoomLook:
+    backlog = Backlog(queued=queued, results=results, nbytes=nbytes)
+    return RoomLook({"1-0": 200} if waiting is None else waiting, busy, backlog)
 
 
 @pytest.mark.parametrize(
-    ("learner", "limits"),
+    ("look", "limit"),
     [
-        pytest.param(on_policy, ONE_AT_A_TIME, id="bytes"),
-        pytest.param(replaying, RunLimits(max_results=1), id="results"),
+        (seen({}), None),
+        (seen(), "max_result_bytes"),
+        (seen(results=4, nbytes=4), "max_results"),
+        (seen(nbytes=800), None),  # 200 more are exactly what may be held
+        (seen(results=0, nbytes=0), None),
+        (seen({"1-0": 5000}, results=0, nbytes=0), None),  # the only one may be larger
+        (seen({"1-0": 5000}, nbytes=1), "max_result_bytes"),
+        (seen({"1-0": 5000, "2-0": 100}), None),  # one of the two fits, and comes next
+        (seen(results=3, nbytes=3), None),  # it is the memory of the server that is full
     ],
 )
-async def test_results_that_wait_for_a_slow_learner_are_not_reassigned(
-    redis_url: str,
-    run_name: str,
-    go_on: threading.Event,
-    learner: Callable[..., Learner[Any]],
-    limits: RunLimits,
-):
-    recorder = Recorder()
-    async with connect(redis_url, run=run_name, config=QUICK) as broker:
-        run = learner(proxy_of(broker, limits), recorder, total_steps=8 * JOB_STEPS)
-        async with worker(redis_url, run_name), anyio.create_task_group() as tasks:
-            await start(tasks, run)
-            await wait_longer_than_a_stall(broker)
-            go_on.set()
-        ledger = await broker.ledger()
-    assert run.result is not None
-    assert run.result.env_steps == 8 * JOB_STEPS
-    assert ledger.trained >= 8
-    assert (ledger.reassigned, ledger.dead) == (0, 0)
-    assert ledger.balanced, ledger.explain()
+def test_the_limit_that_keeps_results_waiting_is_known_exactly(look: RoomLook, limit: str | None):
+    room = Room(LIMITS, 10)
+    room.look(look, 0)
+    assert room.waiting == len(look.waiting)
+    assert (room.shortage.limit if room.shortage else None) == limit
 
 
-async def test_a_server_out_of_memory_stalls_nobody_however_long_it_lasts(run_name: str):
-    recorder = Recorder()
-    async with (
-        EmbeddedServer() as server,
-        connect(server.url, run=run_name, config=QUICK) as broker,
-        worker(server.url, run_name),
-        anyio.create_task_group() as tasks,
-    ):
-        slow = proxy_of(broker, env="SlowCounter", seconds=0.01)
-        run = on_policy(slow, recorder, total_steps=10**9, max_lag=0)
-        await start(tasks, run)
-        await wait_until(broker.jobs.pending, 20, "a job to be run")
-        await broker._session.client.command("CONFIG", "SET", "maxmemory", "1")
-        await wait_longer_than_a_stall(broker)
-        await broker._session.client.command("CONFIG", "SET", "maxmemory", "0")
-        await wait_until(lambda: len(recorder.of(Progress)) >= 2, 20, "the run to go on")
-        run.stop()
-    assert recorder.of(JobReassigned) == []
-    assert recorder.of(JobFailed) == []
+def test_a_shortage_is_said_once_when_it_lasts_and_once_when_it_is_over():
+    room = Room(LIMITS, 10)
+    said = [(now, text) for now in range(30) if (text := room.look(seen(), now)) is not None]
+    ((when, text),) = said
+    assert when == 10
+    assert re.search("1 finished result waits.* 1 result of 900 bytes.*max_result_bytes=1000", text)
+    assert room.look(seen(nbytes=0), 30) is None  # there is room, but not all have found it yet
+    over = room.look(seen({}), 31)
+    assert over is not None
+    assert "no finished result waits" in over
+    assert room.look(seen({}), 32) is None
+    assert [room.look(seen(), now) is not None for now in (40, 49, 50)] == [False, False, True]
 
 
-async def test_the_result_of_an_actor_killed_while_it_waits_for_room_is_made_anew(
-    redis_url: str, run_name: str, go_on: threading.Event
-):
-    recorder = Recorder()
-    async with connect(redis_url, run=run_name, config=QUICK) as broker:
-        run = on_policy(proxy_of(broker, ONE_AT_A_TIME), recorder, total_steps=4 * JOB_STEPS)
-        async with anyio.create_task_group() as tasks:
-            await start(tasks, run)
-            async with await anyio.open_process(_actor(redis_url, run_name, "doomed")) as process:
-                await wait_until(lambda: beats_of_waiting(broker), 30, "the actor to wait for room")
-                process.kill()
-            async with worker(redis_url, run_name):
-                await wait_until(lambda: recorder.of(JobReassigned), 20, "its job to be reassigned")
-                go_on.set()
-                await wait_until(lambda: run.result is not None, 20, "the run to end")
-        ledger = await broker.ledger()
-    assert [(each.actor, each.attempt) for each in recorder.of(JobReassigned)] == [("doomed", 2)]
-    assert run.result is not None
-    assert run.result.env_steps == 4 * JOB_STEPS
-    assert ledger.balanced, ledger.explain()
+def test_a_short_wait_for_room_is_not_worth_a_word():
+    room = Room(LIMITS, 10)
+    looks = [seen() if now % 9 else seen({}) for now in range(100)]
+    assert [room.look(look, now) for now, look in enumerate(looks)] == [None] * 100
 
 
-def _actor(url: str, run: str, name: str) -> list[str]:
-    command = [sys.executable, "-m", "asyncrl.actor", "--redis", url, "--run", run, "--name", name]
-    return [*command, "--heartbeat-interval", "0.05", "--log-level", "error"]
+def test_only_what_stands_still_for_three_looks_is_a_standstill():
+    room = Room(LIMITS, 10)
+    found: list[bool] = []
+    for look in [seen(), seen(), seen(), seen(), seen(queued=1), seen(queued=1), seen(queued=1)]:
+        room.look(look, 0)
+        found.append(room.standstill is not None)
+    assert found == [False, False, True, True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    "look", [seen(busy=True), seen(nbytes=0), seen({}), seen(results=2, nbytes=2)]
+)
+def test_where_something_still_runs_or_fits_nothing_stands_still(look: RoomLook):
+    room = Room(LIMITS, 10)
+    for now in range(10):
+        room.look(look, now)
+    assert room.standstill is None
