@@ -15,7 +15,7 @@ from asyncrl.learner.learner import Learner
 from asyncrl.learner.session import Session
 from asyncrl.learner.state import TrainingState
 from asyncrl.metrics import Sink
-from asyncrl.proxy import Collector, Delivery, Rounds, UpdateTrigger
+from asyncrl.proxy import Capacity, Collector, Delivery, Rounds, UpdateTrigger
 
 Batches = Sequence[TrajectoryBatch]
 
@@ -111,15 +111,15 @@ class OnPolicyLearner(Learner[Batches]):
             await self._update(session, gathered.deliveries)
             await session.checkpoint_if_due()
 
-    def _check_rounds_fit(self, capacity: int | None) -> None:
-        """Raise `ConfigError` when the rounds in flight could fill the server by themselves."""
+    def _check_rounds_fit(self, capacity: Capacity | None) -> None:
+        """Raise `ConfigError` when the rounds in flight could fill the server by their number."""
         jobs = self._options.jobs_per_round * (1 + self._options.max_lag)
-        if capacity is not None and jobs > capacity / 2:
+        if capacity is not None and jobs > capacity.results / 2:
             raise ConfigError(
                 "jobs_per_round",
                 self._options.jobs_per_round,
                 f"with max_lag={self._options.max_lag} that is {jobs} results at once, and only "
-                f"half of max_results={capacity} may be those of rounds in flight",
+                f"half of max_results={capacity.results} may be those of rounds in flight",
                 "give fewer, longer jobs, or raise max_results",
             )
 

@@ -334,13 +334,16 @@ class Session(Generic[DataT]):
         """Whether it is time for a checkpoint, or there are so many results that none covers.
 
         Results that are learned from stay on the server until a checkpoint covers them, and actors
-        must wait once there are `Collection.capacity` of them: long before that one is due.
+        must wait once they come to `Collection.capacity`: long before that one is due.
         """
         if self.setting.store is None:
             return bool(self._uncovered or self._dropped)
+        results, nbytes = len(self._uncovered), sum(self._uncovered.values())
         capacity = self.collection.capacity
-        crowded = capacity is not None and len(self._uncovered) >= capacity / 4
-        heavy = sum(self._uncovered.values()) >= self.config.checkpoint_bytes
+        crowded = capacity is not None and (
+            results >= capacity.results / 4 or nbytes >= capacity.nbytes / 4
+        )
+        heavy = nbytes >= self.config.checkpoint_bytes
         old = time.monotonic() - self._checkpointed >= self.config.checkpoint_seconds
         return crowded or heavy or old
 

@@ -26,7 +26,7 @@ from asyncrl.data import (
 )
 from asyncrl.errors import BrokerError, InvalidBatchError, WaitTimeout, WireError
 from asyncrl.metrics import Level, Message, Sink
-from asyncrl.proxy.collector import CollectionStatus, Delivery, LostJob
+from asyncrl.proxy.collector import Capacity, CollectionStatus, Delivery, LostJob
 from asyncrl.proxy.config import ProxyConfig
 from asyncrl.proxy.monitor import Monitor
 from asyncrl.proxy.rounds import SUPERSEDED
@@ -148,9 +148,10 @@ class RemoteCollection:
         return 0 if self._info.weights is None else self._info.weights[1]
 
     @property
-    def capacity(self) -> int:
-        """How many results may wait on the server."""
-        return self._info.limits.max_results
+    def capacity(self) -> Capacity:
+        """How much may wait on the server."""
+        limits = self._info.limits
+        return Capacity(results=limits.max_results, nbytes=limits.max_result_bytes)
 
     async def unsettled(self) -> Sequence[Delivery]:
         """Return results accepted earlier that no checkpoint covers yet, in the order accepted."""
