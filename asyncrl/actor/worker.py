@@ -368,7 +368,9 @@ class ActorWorker:
         """Push what is finished, give back what is not, and leave the list of actors."""
         try:
             if self._unsent is not None:
-                await self._push(broker, self._unsent)
+                # One that finds no room is made anew elsewhere, which must be said in time.
+                with anyio.move_on_after(self._config.drain_timeout / 2):
+                    await self._push(broker, self._unsent)
             await broker.presence.leave(self.actor_id)
         except BrokerError as error:
             _log.info("left without a word: %s", error)

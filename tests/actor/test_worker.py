@@ -239,6 +239,31 @@ async def test_an_actor_says_which_results_wait_for_room_and_is_not_taken_for_hu
         assert (await broker.ledger()).stale == 1
 
 
+async def test_a_leaving_actor_gives_back_a_result_that_finds_no_room(
+    redis_url: str, run_name: str
+):
+    """It spends no attempt, and nobody has to find out that the actor is gone."""
+    spec = spec_of("asyncrl.testing.envs:Counter")
+    hurried = WorkerConfig(heartbeat_interval=0.02, drain_timeout=0.5)
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        await broker.create_run(spec, "test", RunLimits(max_results=1))
+        await broker.weights.publish(1, weights(spec, 1), 1)
+        for number in range(2):
+            await broker.jobs.submit(job_of(f"g1-train-{number}"))
+        async with anyio.create_task_group() as tasks:
+            worker = ActorWorker(redis_url, run_name, hurried, QUICK)
+            tasks.start_soon(worker.run)
+
+            async def waits() -> bool:
+                return any(actor.waiting for actor in await broker.presence.actors())
+
+            await wait_until(waits, 10, "a result to wait for room")
+            worker.stop()
+        assert await broker.presence.actors() == []
+        (again,) = await broker.jobs.take("other", [JobKind.TRAIN])
+        assert (again.job.job_id, again.job.attempt) == ("g1-train-1", 1)
+
+
 async def _is(asked: Callable[[], Awaitable[set[str]]], expected: set[str]) -> bool:
     return await asked() == expected
 
