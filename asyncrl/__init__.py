@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Fenced,
         InvalidBatchError,
         MissingExtraError,
+        NoRoom,
         RolloutFailed,
         RunMismatch,
         RunNotFound,
@@ -64,8 +65,8 @@ _NAMES_OF = {
     "asyncrl.errors": (
         "ActorCrashLoop AsyncRLError BrokerError BrokerRefused BrokerUnavailable CheckpointError "
         "ConfigError EmbeddedServerError EnvironmentFailure Fenced InvalidBatchError "
-        "MissingExtraError RolloutFailed RunMismatch RunNotFound RunStateLost WaitTimeout "
-        "WireError"
+        "MissingExtraError NoRoom RolloutFailed RunMismatch RunNotFound RunStateLost "
+        "WaitTimeout WireError"
     ),
     "asyncrl.learner": "OffPolicyConfig OffPolicyLearner OnPolicyConfig OnPolicyLearner RunResult",
     "asyncrl.metrics": "Progress",
@@ -96,6 +97,7 @@ __all__ = [
     "Fenced",
     "InvalidBatchError",
     "MissingExtraError",
+    "NoRoom",
     "OffPolicyConfig",
     "OffPolicyLearner",
     "OnPolicyConfig",

@@ -2,6 +2,7 @@
 
     AsyncRLError
     ├── ConfigError (ValueError)         an option or argument is wrong: names field, value and fix
+    │   └── NoRoom                       a limit of the run leaves no room for what it waits for
     ├── MissingExtraError (ImportError)  an optional package is not installed; names the extra
     ├── WireError                        bytes that are not a valid asyncrl message
     ├── InvalidBatchError                a batch with wrong shapes, dtypes or non-finite numbers
@@ -46,6 +47,13 @@ class ConfigError(AsyncRLError, ValueError):
         self.field = field
         self.value = value
         self.fix = fix
+
+
+class NoRoom(ConfigError):
+    """Results that a learner waits for find no room before it lets go of those that it has.
+
+    One that can let go of some does so and waits again; to any other it is the end.
+    """
 
 
 class MissingExtraError(AsyncRLError, ImportError):

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 from asyncrl.algorithms import Algorithm
 from asyncrl.data import JobKind, RunSpec, TrajectoryBatch
-from asyncrl.errors import ConfigError
+from asyncrl.errors import ConfigError, NoRoom
 from asyncrl.learner.config import OnPolicyConfig, changed
 from asyncrl.learner.learner import Learner
 from asyncrl.learner.session import Session
 from asyncrl.learner.state import TrainingState
 from asyncrl.metrics import Sink
-from asyncrl.proxy import Capacity, Collector, Delivery, Rounds, UpdateTrigger
+from asyncrl.proxy import Capacity, Collector, Delivery, Round, Rounds, UpdateTrigger
 
 Batches = Sequence[TrajectoryBatch]
 
@@ -107,9 +107,18 @@ class OnPolicyLearner(Learner[Batches]):
             await session.evaluate_if_due()
             while len(rounds) <= self._options.max_lag:
                 await self._issue(session, rounds)
-            gathered = await rounds.gather()
+            gathered = await self._gather(session, rounds)
             await self._update(session, gathered.deliveries)
             await session.checkpoint_if_due()
+
+    async def _gather(self, session: Session[Batches], rounds: Rounds) -> Round:
+        """Wait for the next round; raise `NoRoom` where it does not fit on the server by itself."""
+        while True:
+            try:
+                return await rounds.gather()
+            except NoRoom as error:
+                session.make_room(error)
+                await session.checkpoint_if_due()
 
     def _check_rounds_fit(self, capacity: Capacity | None) -> None:
         """Raise `ConfigError` when the rounds in flight could fill the server by their number."""

@@ -21,7 +21,7 @@ from asyncrl.data import (
     RunSpec,
     WeightSet,
 )
-from asyncrl.errors import BrokerError, ConfigError, Fenced, RolloutFailed
+from asyncrl.errors import BrokerError, ConfigError, Fenced, NoRoom, RolloutFailed
 from asyncrl.learner.checkpoint import CheckpointStore
 from asyncrl.learner.config import LearnerConfig
 from asyncrl.learner.evaluation import Evaluator
@@ -69,6 +69,8 @@ class Session(Generic[DataT]):
         self._uncovered: dict[str, int] = {}
         """Receipt -> bytes of deliveries learned from since the last checkpoint."""
         self._dropped: dict[str, str] = {}
+        self._room_wanted = False
+        """Whether results wait for what a checkpoint lets go of."""
         self._lags: list[int] = []
         self._env_metrics: dict[str, float] = {}
         self._lost_in_a_row = 0
@@ -259,7 +261,11 @@ class Session(Generic[DataT]):
 
     async def _await_evaluations(self) -> None:
         while self.evaluator.outstanding:
-            self.elsewhere(await self.collection.receive())
+            try:
+                self.elsewhere(await self.collection.receive())
+            except NoRoom as error:
+                self.make_room(error)
+                await self.checkpoint_if_due()
 
     # -- stopping and reporting ------------------------------------------------------------------
 
@@ -345,7 +351,13 @@ class Session(Generic[DataT]):
         )
         heavy = nbytes >= self.config.checkpoint_bytes
         old = time.monotonic() - self._checkpointed >= self.config.checkpoint_seconds
-        return crowded or heavy or old
+        return crowded or heavy or old or self._room_wanted
+
+    def make_room(self, error: NoRoom) -> None:
+        """Call for a checkpoint, which lets go of results; raise `error` where there are none."""
+        if not (self._uncovered or self._dropped):
+            raise error
+        self._room_wanted = True
 
     async def checkpoint_if_due(self) -> None:
         """Write a checkpoint when one is due; let go of what needs none at once."""
@@ -395,6 +407,7 @@ class Session(Generic[DataT]):
         )
         with anyio.move_on_after(patience):
             await self._settle(covered)
+        self._room_wanted = False
         self._checkpointed = time.monotonic()
         self.setting.sink.write(
             Checkpointed(

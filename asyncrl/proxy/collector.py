@@ -98,6 +98,7 @@ class Collection(Protocol):
         """Wait for the next outcome of any submitted job; every job has exactly one.
 
         Raises:
+            NoRoom: nothing can come before deliveries are settled; do so and call again.
             WaitTimeout: nothing came within the collector's own deadline.
             EnvironmentFailure: the local actor's environment raised.
         """

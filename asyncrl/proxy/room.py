@@ -9,9 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from asyncrl.broker import Backlog, RunLimits
+from asyncrl.errors import NoRoom
 
 _STANDSTILL_LOOKS = 3
 """Looks in a row that must see the same before nothing is on its way any more."""
+
+_FEWER = {
+    "max_results": "fewer, longer jobs a round (jobs_per_round)",
+    "max_result_bytes": "jobs of fewer steps (segment_steps), or fewer a round (jobs_per_round)",
+}
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,15 @@ class Shortage:
     """Finished results that wait."""
     backlog: Backlog
     """What the server holds."""
+
+    def error(self) -> NoRoom:
+        """Return the error for a learner that lets go of nothing before it has more."""
+        return NoRoom(
+            self.limit,
+            self.value,
+            f"{self}, and the learner needs more than fits before it can let go of any",
+            f"raise {self.limit}, or hand out {_FEWER[self.limit]}",
+        )
 
     def __str__(self) -> str:
         waiting = f"{_count(self.waiting, 'finished result')} wait{'s' * (self.waiting == 1)}"

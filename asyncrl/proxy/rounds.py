@@ -107,7 +107,10 @@ class Rounds:
     async def gather(self) -> Round:
         """Wait until enough distinct jobs of the oldest open round are in; cancel its others.
 
+        After an error it may be called again, and goes on with what had come until then.
+
         Raises:
+            NoRoom: the round does not come in before the learner lets go of earlier results.
             RolloutFailed: every job of the round failed for good, so no update is possible.
         """
         current = self._open[min(self._open)]

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,9 +17,12 @@ from asyncrl.actor import ActorWorker, WorkerConfig
 from asyncrl.algorithms import DQN, PPO
 from asyncrl.broker import Broker, BrokerConfig, RunLimits, connect
 from asyncrl.broker.embedded import EmbeddedServer
+from asyncrl.errors import NoRoom
 from asyncrl.learner import Learner, OffPolicyLearner, OnPolicyLearner, off_policy
-from asyncrl.metrics import JobFailed, JobReassigned, Level, Message, Progress
+from asyncrl.learner.session import Session
+from asyncrl.metrics import Checkpointed, Event, JobFailed, JobReassigned, Level, Message, Progress
 from asyncrl.proxy import ActorProxy, ProxyConfig
+from asyncrl.proxy.actor_proxy import RemoteCollection
 from asyncrl.testing import Recorder, wait_until
 
 SMALL = PPO(rollout_steps=16, epochs=1, minibatch_size=64, hidden=(4,), value_hidden=(4,))
@@ -26,7 +30,7 @@ REPLAYED = DQN(rollout_steps=16, hidden=(4,), batch_size=16, buffer_size=1_000, 
 JOB_STEPS = 2 * 16
 """Environment steps of a job."""
 QUICK = BrokerConfig(block_seconds=0.2, outage_timeout=20.0)
-WORKER = WorkerConfig(heartbeat_interval=0.05, wait_for_run=20.0)
+WORKER = WorkerConfig(heartbeat_interval=0.05, wait_for_run=20.0, drain_timeout=1.0)
 WATCHFUL = ProxyConfig(
     dead_after=1.0,
     stall_timeout=1.0,
@@ -195,6 +199,98 @@ async def test_the_result_of_an_actor_killed_while_it_waits_for_room_is_made_ane
     assert [(each.actor, each.attempt) for each in recorder.of(JobReassigned)] == [("doomed", 2)]
     assert run.result is not None
     assert run.result.env_steps == 4 * JOB_STEPS
+    assert ledger.balanced, ledger.explain()
+
+
+@pytest.mark.parametrize(
+    ("jobs", "actors", "waiting"),
+    [
+        pytest.param(2, 2, "1 finished result waits", id="one is missing"),
+        pytest.param(6, 1, "2 finished results wait", id="the others are queued"),
+        pytest.param(6, 3, "5 finished results wait", id="none is queued"),
+    ],
+)
+async def test_a_round_that_never_fits_is_an_error_that_names_the_limit(
+    redis_url: str, run_name: str, jobs: int, actors: int, waiting: str
+):
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        run = on_policy(
+            proxy_of(broker, ONE_AT_A_TIME),
+            Recorder(),
+            total_steps=10**9,
+            jobs_per_round=jobs,
+            max_lag=0,
+        )
+        async with anyio.create_task_group() as tasks:
+            workers = [
+                ActorWorker(redis_url, run_name, WORKER, QUICK, actor_id=f"w{n}")
+                for n in range(actors)
+            ]
+            for each in workers:
+                tasks.start_soon(each.run)
+            said = rf"{waiting} for room: with 1 result of \d+ bytes.* raise max_result_bytes"
+            with pytest.raises(NoRoom, match=said) as error, anyio.fail_after(20):
+                await run.run()
+            assert (error.value.field, error.value.value) == ("max_result_bytes", 1)
+            for each in workers:
+                each.stop()
+        ledger = await broker.ledger()
+    assert ledger.reassigned == 0
+    assert ledger.balanced, ledger.explain()
+
+
+async def test_results_of_an_earlier_generation_that_fill_the_server_make_room(
+    redis_url: str, run_name: str, tmp_path: Path
+):
+    """The next generation learned from all of them before its first round, and covers them."""
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        async with worker(redis_url, run_name):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Session, "checkpoint", _do_nothing)
+
+                def stop_after_four(event: Event) -> None:
+                    if isinstance(event, Progress) and event.updates == 4:
+                        first.stop()
+
+                first = on_policy(
+                    proxy_of(broker), Recorder(stop_after_four), total_steps=10**9, max_lag=0
+                )
+                await first.run()
+        held = (await broker.backlog()).results
+        assert held >= 4
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        async with worker(redis_url, run_name, "w1"):
+            tight = proxy_of(broker, RunLimits(max_results=held))
+            options = {"total_steps": (held + 4) * JOB_STEPS, "folder": tmp_path, "max_lag": 0}
+            await on_policy(tight, Recorder(), **options).run()
+        ledger = await broker.ledger()
+    assert ledger.trained == held + 4
+    assert ledger.balanced, ledger.explain()
+
+
+async def _do_nothing(self: Session[Any], *, patience: float | None = None) -> None:
+    """Stand in for a checkpoint that the process died before."""
+
+
+async def test_a_checkpoint_that_is_not_due_yet_makes_room_off_policy(
+    redis_url: str, run_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As where a large result waits behind small ones, which call for no checkpoint themselves."""
+    monkeypatch.setattr(RemoteCollection, "capacity", None)
+    recorder = Recorder()
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        async with worker(redis_url, run_name):
+            run = replaying(
+                proxy_of(broker, ONE_AT_A_TIME),
+                recorder,
+                total_steps=4 * JOB_STEPS,
+                folder=tmp_path,
+                checkpoint_seconds=3600.0,
+            )
+            await run.run()
+        ledger = await broker.ledger()
+    assert {each.covered for each in recorder.of(Checkpointed)} <= {0, 1}
+    assert ledger.trained >= 4
     assert ledger.balanced, ledger.explain()
 
 
