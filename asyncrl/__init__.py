@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Fenced,
         InvalidBatchError,
         MissingExtraError,
+        NoRoom,
         NotAllowed,
         RolloutFailed,
         RunMismatch,
@@ -67,7 +68,7 @@ _NAMES_OF = {
     "asyncrl.errors": (
         "ActorCrashLoop AsyncRLError BrokerError BrokerRefused BrokerUnavailable CheckpointError "
         "ConfigError DataError EmbeddedServerError EnvironmentFailure Fenced InvalidBatchError "
-        "MissingExtraError NotAllowed RolloutFailed RunMismatch RunNotFound RunStateLost "
+        "MissingExtraError NoRoom NotAllowed RolloutFailed RunMismatch RunNotFound RunStateLost "
         "StateError WaitTimeout WireError"
     ),
     "asyncrl.learner": "OffPolicyConfig OffPolicyLearner OnPolicyConfig OnPolicyLearner RunResult",
@@ -100,6 +101,7 @@ __all__ = [
     "Fenced",
     "InvalidBatchError",
     "MissingExtraError",
+    "NoRoom",
     "NotAllowed",
     "OffPolicyConfig",
     "OffPolicyLearner",

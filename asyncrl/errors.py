@@ -2,6 +2,7 @@
 
     AsyncRLError
     ├── ConfigError (ValueError)         an option is wrong: names field, value and fix
+    │   ├── NoRoom                           a limit of the run leaves no room for its results
     │   └── NotAllowed                       a run names code its actor was not started for
     ├── MissingExtraError (ImportError)  an optional package is not installed; names the extra
     ├── StateError (RuntimeError)        a call that the program must not make: a bug
@@ -49,6 +50,13 @@ class ConfigError(AsyncRLError, ValueError):
         self.field = field
         self.value = value
         self.fix = fix
+
+
+class NoRoom(ConfigError):
+    """Results that a learner waits for find no room before it lets go of those that it has.
+
+    One that can let go of some does so and waits again; to any other it is the end.
+    """
 
 
 class NotAllowed(ConfigError):

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -20,17 +21,40 @@ LOST = "lost"
 """Why a rollout is abandoned: its job went to another actor or was cancelled."""
 
 
+@dataclass
+class _Held:
+    """One attempt."""
+
+    job_id: str
+    control: RolloutControl
+    nbytes: int | None = None
+    """Size of its result; None while there is none."""
+
+
 class HeldJobs:
     """The jobs an actor holds, shared by its event loop and its heartbeat thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[str, tuple[str, RolloutControl]] = {}
+        self._held: dict[str, _Held] = {}
+        self._refused: int | None = None
+        """Bytes of the result there is no room for; None while there is."""
 
     def add(self, token: str, job_id: str, control: RolloutControl) -> None:
         """Hold a job from now on."""
         with self._lock:
-            self._held[token] = (job_id, control)
+            self._held[token] = _Held(job_id, control)
+
+    def finish(self, token: str, nbytes: int) -> None:
+        """Note that the job, if it is still held, has a result of `nbytes` on its way."""
+        with self._lock:
+            if token in self._held:
+                self._held[token].nbytes = nbytes
+
+    def no_room_for(self, nbytes: int | None) -> None:
+        """Note that the result whose turn it is, of `nbytes`, is refused room; None: no more."""
+        with self._lock:
+            self._refused = nbytes
 
     def remove(self, token: str) -> None:
         """Hold a job no longer. Idempotent."""
@@ -40,14 +64,28 @@ class HeldJobs:
     def progress(self) -> dict[str, int]:
         """Return token -> environment steps done."""
         with self._lock:
-            return {token: control.env_steps for token, (_, control) in self._held.items()}
+            return {token: held.control.env_steps for token, held in self._held.items()}
+
+    def waiting(self) -> dict[str, int]:
+        """Return token -> bytes of room that its finished result waits for; the others' not.
+
+        Results go one after the other, so all wait until there is room for the one that is refused.
+        """
+        with self._lock:
+            if self._refused is None:
+                return {}
+            return {
+                token: max(held.nbytes, self._refused)
+                for token, held in self._held.items()
+                if held.nbytes is not None
+            }
 
     def abandon(self, tokens: set[str], job_ids: set[str]) -> None:
         """Tell the rollouts of these tokens and jobs to stop."""
         with self._lock:
-            for token, (job_id, control) in self._held.items():
-                if token in tokens or job_id in job_ids:
-                    control.abandon(LOST)
+            for token, held in self._held.items():
+                if token in tokens or held.job_id in job_ids:
+                    held.control.abandon(LOST)
 
 
 class Heartbeat:
@@ -123,6 +161,7 @@ class Heartbeat:
                 actor_id=self._actor_id,
                 sequence=self._sequence,
                 held=self._held.progress(),
+                waiting=self._held.waiting(),
                 info=self._info,
             )
             self._obey(await broker.presence.beat(beat))

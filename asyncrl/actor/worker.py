@@ -282,6 +282,8 @@ class ActorWorker:
             self._held.remove(taken.token)
             await self._report(broker, taken, error)
         else:
+            self._current = None  # the rollout is over: however long its result waits, it hangs not
+            self._held.finish(taken.token, len(payload))
             await send.send(_Finished(taken, payload, result.env_steps))
         finally:
             self._current = None
@@ -347,17 +349,21 @@ class ActorWorker:
             await self._push(broker, finished)
 
     async def _push(self, broker: Broker, finished: _Finished) -> None:
-        """Push one result; waits while the learner has no room for it."""
+        """Push one result; waits, and says so in every beat, while there is no room for it."""
         self._unsent = finished
         pause, longest = _FULL_PAUSE
-        while True:
-            answer = await broker.jobs.complete(
-                self.actor_id, finished.taken, finished.payload, finished.env_steps
-            )
-            if answer is not Completed.FULL:
-                break
-            await anyio.sleep(pause)
-            pause = min(longest, 2 * pause)
+        try:
+            while True:
+                answer = await broker.jobs.complete(
+                    self.actor_id, finished.taken, finished.payload, finished.env_steps
+                )
+                if answer is not Completed.FULL:
+                    break
+                self._held.no_room_for(len(finished.payload))
+                await anyio.sleep(pause)
+                pause = min(longest, 2 * pause)
+        finally:
+            self._held.no_room_for(None)
         if answer is Completed.STALE:
             _log.info("the result of job %s came too late", finished.taken.job.job_id)
         self._held.remove(finished.taken.token)
@@ -367,7 +373,9 @@ class ActorWorker:
         """Push what is finished, give back what is not, and leave the list of actors."""
         try:
             if self._unsent is not None:
-                await self._push(broker, self._unsent)
+                # One that finds no room is made anew elsewhere, which must be said in time.
+                with anyio.move_on_after(self._config.drain_timeout / 2):
+                    await self._push(broker, self._unsent)
             await broker.presence.leave(self.actor_id)
         except BrokerError as error:
             _log.info("left without a word: %s", error)

@@ -8,6 +8,7 @@ from asyncrl.broker.ledger import Ledger
 from asyncrl.broker.limits import RunLimits
 from asyncrl.broker.nouns import (
     ActorPresence,
+    Backlog,
     Beat,
     BeatReply,
     Begun,
@@ -34,6 +35,7 @@ from asyncrl.broker.weights import WeightStore
 
 __all__ = [
     "ActorPresence",
+    "Backlog",
     "Beat",
     "BeatReply",
     "Begun",

@@ -15,7 +15,7 @@ from asyncrl.broker.jobs import JobQueue
 from asyncrl.broker.keys import Keys
 from asyncrl.broker.ledger import Ledger, read_ledger
 from asyncrl.broker.limits import RunLimits, limits_from_fields, limits_to_fields
-from asyncrl.broker.nouns import RunInfo
+from asyncrl.broker.nouns import Backlog, RunInfo
 from asyncrl.broker.presence import Presence
 from asyncrl.broker.results import ResultStream
 from asyncrl.broker.server_state import MemoryState, concerns_about, memory_of, refuse_eviction
@@ -150,6 +150,11 @@ class Broker:
     async def ledger(self) -> Ledger:
         """Return what became of every job and result, read in one step."""
         return await read_ledger(self._session)
+
+    async def backlog(self) -> Backlog:
+        """Return how many jobs and results wait on the server, read in one step."""
+        _, queued, results, nbytes = await self._session.call(scripts.COUNTS)
+        return Backlog(queued=int(queued), results=int(results), nbytes=int(nbytes))
 
     async def concerns(self) -> list[str]:
         """Return what is worth a warning about the server, as sentences; often nothing."""

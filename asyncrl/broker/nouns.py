@@ -171,6 +171,18 @@ class ResultEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Backlog:
+    """What waits on the server, at one instant."""
+
+    queued: int = 0
+    """Jobs not delivered."""
+    results: int = 0
+    """Results not acked."""
+    nbytes: int = 0
+    """Bytes of these results."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Beat:
     """What an actor says every few seconds."""
 
@@ -179,6 +191,9 @@ class Beat:
     """Grows with every beat; the learner judges life by its change, never by clocks."""
     held: Mapping[str, int] = field(default_factory=dict[str, int])
     """Token -> environment steps done so far, of every attempt taken and not handed in."""
+    waiting: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Token -> bytes of room that must come before its finished result is accepted; empty while
+    nothing was answered FULL."""
     info: Mapping[str, str | int | float | bool] = field(
         default_factory=dict[str, str | int | float | bool]
     )
@@ -212,6 +227,8 @@ class ActorPresence:
     """Since the last beat, by the server's clock. For people; judge by `sequence`."""
     held: Mapping[str, int]
     info: Mapping[str, str | int | float | bool]
+    waiting: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Which of what it holds is finished and waits for room, as in `Beat`."""
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,9 @@ class Presence:
         its own.
         """
         held = {token: int(steps) for token, steps in beat.held.items()}
+        waiting = {token: int(nbytes) for token, nbytes in beat.waiting.items()}
         record = json.dumps(
-            {"seq": beat.sequence, "held": held, "info": dict(beat.info)},
+            {"seq": beat.sequence, "held": held, "waiting": waiting, "info": dict(beat.info)},
             separators=(",", ":"),
         )
         reply = await self._session.call(
@@ -102,9 +103,12 @@ def _presence(actor_id: str, record: bytes, now_ms: int) -> ActorPresence | None
     try:
         said: Any = json.loads(text)
         sequence, held, info = said["seq"], said["held"], said["info"]
+        waiting = said.get("waiting", {})  # older actors do not say
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    if not (as_number(at) > 0 and _is(sequence, int) and _maps_to(held, int)):
+    if not (as_number(at) > 0 and _is(sequence, int)):
+        return None
+    if not (_maps_to(held, int) and _maps_to(waiting, int)):
         return None
     if not _maps_to(info, str, int, float, bool):
         return None
@@ -114,6 +118,7 @@ def _presence(actor_id: str, record: bytes, now_ms: int) -> ActorPresence | None
         age_seconds=max(0, now_ms - as_number(at)) / 1000,
         held=held,
         info=info,
+        waiting=waiting,
     )
 
 

@@ -79,7 +79,7 @@ class OnPolicyConfig(LearnerConfig):
     """Jobs whose results one update learns from together; at least as many as there are actors, or
     some of them idle."""
     update_trigger: str = "100%"
-    """How many of a round's jobs must finish before the update: a count, a fraction or a
+    """How many of a round's jobs must be in before the update: a count, a fraction or a
     percentage. The others are cancelled."""
     max_lag: int = 0
     """Policy versions a batch may be behind. 0 is strict: collect, update, publish, in turn. From 1

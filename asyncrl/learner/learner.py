@@ -100,6 +100,7 @@ class Learner(ABC, Generic[DataT]):
 
         Raises:
             ConfigError: algorithm, spaces and options do not go together.
+            NoRoom: the results of one update are more than the run may hold.
             RolloutFailed: jobs fail on every attempt.
             EnvironmentFailure: the local actor's environment raised.
             Fenced: a newer learner took the run over.

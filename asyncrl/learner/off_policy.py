@@ -11,7 +11,7 @@ import anyio
 
 from asyncrl.algorithms import Algorithm
 from asyncrl.data import JobKind, RunSpec, Transitions, derive_seed
-from asyncrl.errors import ConfigError
+from asyncrl.errors import ConfigError, NoRoom
 from asyncrl.learner.config import OffPolicyConfig, changed
 from asyncrl.learner.learner import Learner
 from asyncrl.learner.session import Session
@@ -179,7 +179,7 @@ class _Work:
         """Keep jobs out and put their results into the replay, as fast as the limiter allows."""
         while True:
             await self.hand_out()
-            outcome = await self._session.collection.receive()
+            outcome = await self._receive()
             async with self._changed:
                 while not self._has_room(outcome):
                     await self._changed.wait()
@@ -194,6 +194,16 @@ class _Work:
         """
         limiters = self._session.state.limiters
         return all(limiters[name].can_insert(new) for name, new in _transitions(outcome).items())
+
+    async def _receive(self) -> Delivery | LostJob:
+        """Wait for the next outcome; call for a checkpoint where one has to make room for it."""
+        while True:
+            try:
+                return await self._session.collection.receive()
+            except NoRoom as error:
+                self._session.make_room(error)
+                async with self._changed:
+                    self._changed.notify_all()
 
     async def hand_out(self) -> None:
         """Hand out jobs until enough are out, with the exploration parameters of now."""

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 from asyncrl.algorithms import Algorithm
 from asyncrl.data import JobKind, RunSpec, TrajectoryBatch
-from asyncrl.errors import ConfigError
+from asyncrl.errors import ConfigError, NoRoom
 from asyncrl.learner.config import OnPolicyConfig, changed
 from asyncrl.learner.learner import Learner
 from asyncrl.learner.session import Session
 from asyncrl.learner.state import TrainingState
 from asyncrl.metrics import Sink
-from asyncrl.proxy import Collection, Collector, Delivery, Rounds, UpdateTrigger
+from asyncrl.proxy import Collection, Collector, Delivery, Round, Rounds, UpdateTrigger
 
 Batches = Sequence[TrajectoryBatch]
 
@@ -106,20 +106,29 @@ class OnPolicyLearner(Learner[Batches]):
             await session.evaluate_if_due()
             while len(rounds) <= self._options.max_lag:
                 await self._issue(session, rounds)
-            gathered = await rounds.gather()
+            gathered = await self._gather(session, rounds)
             await self._update(session, gathered.deliveries)
             await session.checkpoint_if_due()
 
+    async def _gather(self, session: Session[Batches], rounds: Rounds) -> Round:
+        """Wait for the next round; raise `NoRoom` where it does not fit on the server by itself."""
+        while True:
+            try:
+                return await rounds.gather()
+            except NoRoom as error:
+                session.make_room(error)
+                await session.checkpoint_if_due()
+
     def _check_fits(self, collection: Collection) -> None:
-        """Raise `ConfigError` when the rounds in flight could fill the server by themselves."""
+        """Raise `ConfigError` when the rounds in flight could fill the server by their number."""
         capacity = collection.capacity
         jobs = self._options.jobs_per_round * (1 + self._options.max_lag)
-        if capacity is not None and jobs > capacity / 2:
+        if capacity is not None and jobs > capacity.results / 2:
             raise ConfigError(
                 "jobs_per_round",
                 self._options.jobs_per_round,
                 f"with max_lag={self._options.max_lag} that is {jobs} results at once, and only "
-                f"half of max_results={capacity} may be those of rounds in flight",
+                f"half of max_results={capacity.results} may be those of rounds in flight",
                 "give fewer, longer jobs, or raise max_results",
             )
 

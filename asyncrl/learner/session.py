@@ -21,7 +21,14 @@ from asyncrl.data import (
     RunSpec,
     WeightSet,
 )
-from asyncrl.errors import BrokerError, CheckpointError, ConfigError, Fenced, RolloutFailed
+from asyncrl.errors import (
+    BrokerError,
+    CheckpointError,
+    ConfigError,
+    Fenced,
+    NoRoom,
+    RolloutFailed,
+)
 from asyncrl.learner.checkpoint import Checkpoint, CheckpointStore, Saved
 from asyncrl.learner.config import LearnerConfig
 from asyncrl.learner.evaluation import Evaluator
@@ -80,6 +87,8 @@ class Session(Generic[DataT]):
         self._uncovered: dict[str, int] = {}
         """Receipt -> bytes of deliveries learned from since the last checkpoint."""
         self._dropped: dict[str, str] = {}
+        self._room_wanted = False
+        """Whether results wait for what a checkpoint lets go of."""
         self._lags: list[int] = []
         self._env_metrics: dict[str, float] = {}
         self._lost_in_a_row = 0
@@ -288,7 +297,11 @@ class Session(Generic[DataT]):
 
     async def _await_evaluations(self) -> None:
         while self.evaluator.outstanding:
-            self.elsewhere(await self.collection.receive())
+            try:
+                self.elsewhere(await self.collection.receive())
+            except NoRoom as error:
+                self.make_room(error)
+                await self.checkpoint_if_due()
 
     # -- stopping and reporting ------------------------------------------------------------------
 
@@ -375,15 +388,24 @@ class Session(Generic[DataT]):
         """Whether it is time for a checkpoint, or there are so many results that none covers.
 
         Results that are learned from stay on the server until a checkpoint covers them, and actors
-        must wait once there are `Collection.capacity` of them: long before that one is due.
+        must wait once they come to `Collection.capacity`: long before that one is due.
         """
         if self.setting.store is None:
             return bool(self._uncovered or self._dropped)
+        results, nbytes = len(self._uncovered), sum(self._uncovered.values())
         capacity = self.collection.capacity
-        crowded = capacity is not None and len(self._uncovered) >= capacity / 4
-        heavy = sum(self._uncovered.values()) >= self.config.checkpoint_bytes
+        crowded = capacity is not None and (
+            results >= capacity.results / 4 or nbytes >= capacity.nbytes / 4
+        )
+        heavy = nbytes >= self.config.checkpoint_bytes
         old = time.monotonic() - self._checkpointed >= self.config.checkpoint_seconds
-        return crowded or heavy or old
+        return crowded or heavy or old or self._room_wanted
+
+    def make_room(self, error: NoRoom) -> None:
+        """Call for a checkpoint, which lets go of results; raise `error` where there are none."""
+        if not (self._uncovered or self._dropped):
+            raise error
+        self._room_wanted = True
 
     async def checkpoint_if_due(self) -> None:
         """Write a checkpoint when one is due; let go of what needs none at once."""
@@ -419,6 +441,7 @@ class Session(Generic[DataT]):
             saved = await self.in_thread(partial(self._save, self.setting.store, covered))
         with anyio.move_on_after(patience):
             await self._settle(covered)
+        self._room_wanted = False
         self._checkpointed = time.monotonic()
         counters = self.state.counters
         self.setting.sink.write(

@@ -1,7 +1,14 @@
 """Collecting for a learner: the contract, rounds of jobs, and the coordinator of remote actors."""
 
 from asyncrl.proxy.actor_proxy import ActorProxy
-from asyncrl.proxy.collector import Collection, CollectionStatus, Collector, Delivery, LostJob
+from asyncrl.proxy.collector import (
+    Capacity,
+    Collection,
+    CollectionStatus,
+    Collector,
+    Delivery,
+    LostJob,
+)
 from asyncrl.proxy.config import ProxyConfig
 from asyncrl.proxy.rounds import SUPERSEDED, Round, Rounds, UpdateTrigger
 from asyncrl.proxy.scenario import (
@@ -16,6 +23,7 @@ __all__ = [
     "SUPERSEDED",
     "ActorProxy",
     "AgentSpaces",
+    "Capacity",
     "Collection",
     "CollectionStatus",
     "Collector",

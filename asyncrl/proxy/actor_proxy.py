@@ -28,7 +28,7 @@ from asyncrl.data import (
 )
 from asyncrl.errors import BrokerError, InvalidBatchError, WaitTimeout, WireError
 from asyncrl.metrics import Level, Message, Sink
-from asyncrl.proxy.collector import CollectionStatus, Delivery, LostJob
+from asyncrl.proxy.collector import Capacity, CollectionStatus, Delivery, LostJob
 from asyncrl.proxy.config import ProxyConfig
 from asyncrl.proxy.monitor import Monitor
 from asyncrl.proxy.rounds import SUPERSEDED
@@ -135,9 +135,11 @@ class RemoteCollection:
         self._outcomes: asyncio.Queue[Delivery | LostJob] = asyncio.Queue(_UNREAD)
         self._unsettled: list[Delivery] = []
         self._jobs: dict[str, RolloutJob] = {}
+        self._kept: set[str] = set()
+        """Receipts of what the learner was given and has not settled."""
         self._counters: Counter[str] = Counter()
         self._intake = anyio.CancelScope()
-        self._monitor = Monitor(broker, config, sink, self._counters, self._lost)
+        self._monitor = Monitor(broker, info.limits, config, sink, self._counters, self._lost)
 
     @property
     def generation(self) -> int:
@@ -150,9 +152,10 @@ class RemoteCollection:
         return 0 if self._info.weights is None else self._info.weights[1]
 
     @property
-    def capacity(self) -> int:
-        """How many results may wait on the server."""
-        return self._info.limits.max_results
+    def capacity(self) -> Capacity:
+        """How much may wait on the server."""
+        limits = self._info.limits
+        return Capacity(results=limits.max_results, nbytes=limits.max_result_bytes)
 
     async def unsettled(self) -> Sequence[Delivery]:
         """Return results accepted earlier that no checkpoint covers yet, in the order accepted."""
@@ -185,6 +188,7 @@ class RemoteCollection:
         """Wait for the next outcome.
 
         Raises:
+            NoRoom: every result out waits for room, and the learner has read all on the server.
             WaitTimeout: no actor is there for `actor_timeout`, or nothing came for
                 `result_timeout` seconds although some are.
         """
@@ -192,14 +196,8 @@ class RemoteCollection:
         warned = started
         while True:
             with anyio.move_on_after(self._config.poll_interval):
-                outcome = await self._outcomes.get()
-                job_id = (
-                    outcome.job.job_id
-                    if isinstance(outcome, LostJob)
-                    else outcome.result.job.job_id
-                )
-                self._jobs.pop(job_id, None)
-                return outcome
+                return self._handed_out(await self._outcomes.get())
+            self._check_room()
             waited = time.monotonic() - started
             nobody = self._monitor.alive == 0
             limit = self._config.actor_timeout if nobody else self._config.result_timeout
@@ -208,6 +206,22 @@ class RemoteCollection:
             if nobody and time.monotonic() - warned >= self._config.warn_interval:
                 warned = time.monotonic()
                 self._sink.write(Message(level=Level.WARNING, text=self._nobody(waited)))
+
+    def _handed_out(self, outcome: Delivery | LostJob) -> Delivery | LostJob:
+        """Note that the learner has `outcome` now; return it."""
+        if isinstance(outcome, Delivery):
+            self._kept.add(outcome.receipt)
+        job = outcome.result.job if isinstance(outcome, Delivery) else outcome.job
+        self._jobs.pop(job.job_id, None)
+        return outcome
+
+    def _check_room(self) -> None:
+        """Raise `NoRoom` where only the learner, which has read everything, could make any."""
+        shortage = self._monitor.room.standstill
+        if shortage is None or not self._outcomes.empty():
+            return
+        if shortage.backlog.results == len(self._kept):
+            raise shortage.error()
 
     def outstanding(self) -> Sequence[RolloutJob]:
         """Return the jobs that were submitted and have no outcome, oldest first."""
@@ -222,6 +236,7 @@ class RemoteCollection:
     async def settle(self, trained: Sequence[str], dropped: Mapping[str, str]) -> None:
         """Acknowledge and delete results. Raises `Fenced`."""
         await self._broker.results.ack(trained, dropped, self.generation)
+        self._kept.difference_update(trained, dropped)
 
     async def finish(self) -> None:
         """Mark the run as complete, so that its actors leave; drop results nobody waits for.
@@ -242,8 +257,8 @@ class RemoteCollection:
         """Return numbers to show, as of the last look."""
         return CollectionStatus(
             actors=self._monitor.alive,
-            queued_jobs=self._monitor.queued,
-            waiting_results=self._monitor.waiting,
+            queued_jobs=self._monitor.backlog.queued,
+            waiting_results=self._monitor.backlog.results,
             counters=dict(self._counters),
         )
 
@@ -262,6 +277,7 @@ class RemoteCollection:
     def remember(self, unsettled: list[Delivery]) -> None:
         """Keep `unsettled` for the learner to ask for."""
         self._unsettled = unsettled
+        self._kept.update(each.receipt for each in unsettled)
 
     async def take_in(self) -> None:
         """Read results until the run is finished; a full buffer leaves the others in Redis."""
@@ -344,6 +360,9 @@ class RemoteCollection:
     def _silence(self, waited: float, nobody: bool) -> WaitTimeout:
         if nobody:
             return WaitTimeout("an actor", waited, self._nobody(waited))
+        if waiting := self._monitor.room.waiting:
+            hint = f"{waiting} finished ones find no room on {self._broker.address}; has it memory?"
+            return WaitTimeout("a result", waited, hint)
         return WaitTimeout(
             "a result",
             waited,

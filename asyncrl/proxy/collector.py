@@ -37,6 +37,15 @@ class LostJob:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Capacity:
+    """How much may be accepted and not settled before actors must wait."""
+
+    results: int
+    nbytes: int
+    """Bytes of these results."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CollectionStatus:
     """Numbers to show; at most a few seconds old."""
 
@@ -69,8 +78,8 @@ class Collection(Protocol):
         ...
 
     @property
-    def capacity(self) -> int | None:
-        """How many results may be accepted and not settled before actors must wait; None: any."""
+    def capacity(self) -> Capacity | None:
+        """How much may be accepted and not settled before actors must wait; None: any amount."""
         ...
 
     async def unsettled(self) -> Sequence[Delivery]:
@@ -89,6 +98,7 @@ class Collection(Protocol):
         """Wait for the next outcome of any submitted job; every job has exactly one.
 
         Raises:
+            NoRoom: nothing can come before deliveries are settled; do so and call again.
             WaitTimeout: nothing came within the collector's own deadline.
             EnvironmentFailure: the local actor's environment raised.
         """

@@ -15,7 +15,8 @@ class ProxyConfig:
     dead_after: float = 10.0
     """Without a new heartbeat for this long an actor is dead and its jobs go to others."""
     stall_timeout: float = 30.0
-    """Without a step of progress for this long a job is stalled and goes to another actor."""
+    """Without a step of progress for this long a job is stalled and goes to another actor; not
+    while its finished result waits for room."""
     job_timeout: float | None = None
     """A job that runs longer than this goes to another actor, whatever it reports."""
     actor_timeout: float = 600.0
@@ -25,7 +26,8 @@ class ProxyConfig:
     forget_after: float = 600.0
     """An actor that crashed is forgotten after this long without a sign of life."""
     warn_interval: float = 10.0
-    """Between two reminders that no actor is there."""
+    """Between two reminders that no actor is there; and how long finished results wait for room
+    before that is said."""
     monitor_interval: float = 1.0
     """Between two looks at actors and jobs."""
     poll_interval: float = 0.5

@@ -67,6 +67,10 @@ class Liveness:
         """Actors alive at the last look."""
         return sum(seen.alive for seen in self._actors.values())
 
+    def is_alive(self, actor_id: str) -> bool:
+        """Whether an actor was alive at the last look."""
+        return actor_id in self._actors and self._actors[actor_id].alive
+
     def reset(self, now: float) -> None:
         """Give everybody a full grace period, after this process was cut off from the server."""
         for seen in self._actors.values():
@@ -98,16 +102,39 @@ class Liveness:
     def stuck(
         self, pending: Iterable[PendingJob], actors: Iterable[ActorPresence], now: float
     ) -> list[Stuck]:
-        """Return the delivered jobs that should go to somebody else, each with the reason."""
-        held = {actor.actor_id: actor.held for actor in actors}
-        jobs = list(pending)
+        """Return the delivered jobs that should go to somebody else, each with the reason.
+
+        A finished result that waits for room stands still through no fault of its actor: while that
+        lives it is left alone, and afterwards its clocks start anew.
+        """
+        jobs, present = list(pending), {actor.actor_id: actor for actor in actors}
         for job in jobs:
             self._first_seen.setdefault(job.token, now)
+        for token in self.waiting(jobs, present.values()):
+            self._first_seen[token] = now
+            self._progress.pop(token, None)
+        held = {actor_id: actor.held for actor_id, actor in present.items()}
         reasons = [self._owner_gone(job, now) or self._no_progress(job, held, now) for job in jobs]
         tokens = {job.token for job in jobs}
         self._first_seen = {t: at for t, at in self._first_seen.items() if t in tokens}
         self._progress = {t: each for t, each in self._progress.items() if t in tokens}
         return [Stuck(job, why) for job, why in zip(jobs, reasons, strict=True) if why]
+
+    def waiting(
+        self, pending: Iterable[PendingJob], actors: Iterable[ActorPresence]
+    ) -> dict[str, int]:
+        """Return token -> bytes of room for each delivered job that a living actor has finished."""
+        said = {
+            (actor.actor_id, token): nbytes
+            for actor in actors
+            if self.is_alive(actor.actor_id)
+            for token, nbytes in actor.waiting.items()
+        }
+        return {
+            job.token: said[job.actor_id, job.token]
+            for job in pending
+            if (job.actor_id, job.token) in said
+        }
 
     def _owner_gone(self, job: PendingJob, now: float) -> str:
         seen = self._actors.get(job.actor_id)

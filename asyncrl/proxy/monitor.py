@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import anyio
 
-from asyncrl.broker import Broker, Event, ReassignStatus
+from asyncrl.broker import (
+    ActorPresence,
+    Backlog,
+    Broker,
+    Event,
+    PendingJob,
+    ReassignStatus,
+    RunLimits,
+)
 from asyncrl.broker.keys import START
 from asyncrl.data import FailureReport
 from asyncrl.metrics import (
@@ -23,6 +31,7 @@ from asyncrl.metrics import (
 from asyncrl.proxy.collector import LostJob
 from asyncrl.proxy.config import ProxyConfig
 from asyncrl.proxy.liveness import Liveness, Stuck
+from asyncrl.proxy.room import Room, RoomLook
 
 _TIDY_INTERVAL = 60.0
 """Seconds between two sweeps of the names that crashed actors left on the server."""
@@ -35,6 +44,7 @@ class Monitor:
 
     Args:
         broker: The run.
+        limits: What the run may hold.
         config: Options.
         sink: Where changes go.
         counters: Counts of ``reassigned``, ``failed``, ``dead`` and the like, kept up here.
@@ -44,6 +54,7 @@ class Monitor:
     def __init__(
         self,
         broker: Broker,
+        limits: RunLimits,
         config: ProxyConfig,
         sink: Sink,
         counters: Counter[str],
@@ -55,13 +66,15 @@ class Monitor:
         self._counters = counters
         self._lost = lost
         self._liveness = Liveness(config.dead_after, config.stall_timeout, config.job_timeout)
+        self.room = Room(limits, config.warn_interval)
+        """Who waits for room, as of the last look."""
         self._events_after = ""
         self._rejected: set[str] = set()
         self._full = False
         self._looked: float | None = None
         self._tidied = time.monotonic()
-        self.queued = 0
-        self.waiting = 0
+        self.backlog = Backlog()
+        """What waits on the server, as of the last look."""
 
     @property
     def alive(self) -> int:
@@ -86,8 +99,7 @@ class Monitor:
         actors = seen.actors
         self._refuse(seen.rejected)
         pending = await self._broker.jobs.pending()
-        self.queued = await self._broker.jobs.queued()
-        self.waiting = await self._broker.results.waiting()
+        self.backlog = await self._broker.backlog()
         now = time.monotonic()
         if self._looked is not None and now - self._looked > self._config.dead_after / 2:
             self._liveness.reset(now)
@@ -106,6 +118,7 @@ class Monitor:
         if now - self._tidied >= _TIDY_INTERVAL:
             self._tidied = now
             await self._broker.presence.retire_idle(self._config.forget_after)
+        self._watch_room(pending, actors, now)
         for stuck in self._liveness.stuck(pending, actors, now):
             await self._reassign(stuck)
         return await self._read_events()
@@ -127,6 +140,21 @@ class Monitor:
         else:
             text = f"Redis at {self._broker.address} has memory again"
             self._sink.write(Message(level=Level.INFO, text=text))
+
+    def _watch_room(
+        self, pending: Sequence[PendingJob], actors: Sequence[ActorPresence], now: float
+    ) -> None:
+        """Say when finished results wait for room, by which limit, and when it is over."""
+        waiting = self._liveness.waiting(pending, actors)
+        idle = any(self._liveness.is_alive(a.actor_id) and not a.waiting for a in actors)
+        busy = len(waiting) < len(pending) or (self.backlog.queued > 0 and idle)
+        news = self.room.look(RoomLook(waiting, busy, self.backlog), now)
+        if news is None:
+            return
+        if self.room.told:
+            self._counters["no_room"] += 1
+        level = Level.WARNING if self.room.told else Level.INFO
+        self._sink.write(Message(level=level, text=news))
 
     def _refuse(self, rejected: Iterable[str]) -> None:
         """Say, once an actor, whose record cannot be read; such an actor is not there."""

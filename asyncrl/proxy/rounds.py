@@ -16,10 +16,11 @@ SUPERSEDED = "superseded"
 
 @dataclass(frozen=True)
 class UpdateTrigger:
-    """How many distinct jobs of a round must finish before its update.
+    """How many distinct jobs of a round must be delivered before its update.
 
     `share` is a count (an int) or a fraction in (0, 1] of the round's jobs (a float). Whatever the
-    arithmetic gives, at least one job must finish and never more than there are.
+    arithmetic gives, at least one job must be delivered and never more than there are. Where so
+    many are lost that fewer can come, the update makes do with those.
     """
 
     share: int | float = 1.0
@@ -49,7 +50,7 @@ class UpdateTrigger:
             ) from None
 
     def needed(self, jobs: int) -> int:
-        """Return how many of `jobs` distinct jobs must have finished, in [1, jobs]."""
+        """Return how many of `jobs` distinct jobs must be delivered, in [1, jobs]."""
         if isinstance(self.share, int):
             return min(self.share, jobs)
         return max(1, min(jobs, math.ceil(round(self.share * jobs, 9))))
@@ -64,10 +65,9 @@ class Round:
     deliveries: list[Delivery] = field(default_factory=list[Delivery])
     lost: list[LostJob] = field(default_factory=list[LostJob])
 
-    @property
-    def finished(self) -> int:
-        """Distinct jobs that have been delivered or are lost for good."""
-        return len(self.deliveries) + len(self.lost)
+    def over(self, needed: int) -> bool:
+        """Whether `needed` jobs were delivered, or nothing more can come: a lost job never does."""
+        return len(self.deliveries) >= needed or not self.unfinished()
 
     def unfinished(self) -> list[str]:
         """Ids of the jobs without an outcome, in the order handed out."""
@@ -105,14 +105,17 @@ class Rounds:
             await self._collection.submit(job)
 
     async def gather(self) -> Round:
-        """Wait until the oldest open round has enough distinct jobs finished; cancel its others.
+        """Wait until enough distinct jobs of the oldest open round are in; cancel its others.
+
+        After an error it may be called again, and goes on with what had come until then.
 
         Raises:
+            NoRoom: the round does not come in before the learner lets go of earlier results.
             RolloutFailed: every job of the round failed for good, so no update is possible.
         """
         current = self._open[min(self._open)]
         needed = self._trigger.needed(len(current.jobs))
-        while current.finished < needed:
+        while not current.over(needed):
             self._file(await self._collection.receive())
         superseded = current.unfinished()
         if superseded:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -240,14 +241,7 @@ async def test_a_job_waits_for_weights_as_new_as_it_asks_for(redis_url: str, run
     """A server that came back from an older snapshot names older weights as its newest."""
     spec = spec_of("asyncrl.testing.envs:Counter")
     hurried = BrokerConfig(block_seconds=0.2, outage_timeout=5.0, weights_timeout=0.2)
-    job = RolloutJob(
-        job_id="g1-train-1",
-        kind=JobKind.TRAIN,
-        unit=JobUnit.STEPS,
-        size=4,
-        generation=1,
-        min_version=3,
-    )
+    job = job_of("g1-train-1", min_version=3)
     async with connect(redis_url, run=run_name, config=QUICK) as broker:
         await broker.create_run(spec, "test", RunLimits(max_attempts=50))
         await broker.weights.publish(1, weights(spec, 1), 1)
@@ -264,6 +258,91 @@ async def test_a_job_waits_for_weights_as_new_as_it_asks_for(redis_url: str, run
             worker.stop()
             assert entry.payload is not None
             assert decode_result(entry.payload).weights_version == 3
+
+
+async def test_an_actor_says_which_results_wait_for_room_and_is_not_taken_for_hung(
+    redis_url: str, run_name: str
+):
+    """One is refused room, the next is finished behind it. That one is cancelled meanwhile."""
+    spec = spec_of("asyncrl.testing.envs:Counter")
+    impatient = WorkerConfig(heartbeat_interval=0.02, abandon_timeout=0.1)
+    hung = anyio.Event()
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        await broker.create_run(spec, "test", RunLimits(max_results=1))
+        await broker.weights.publish(1, weights(spec, 1), 1)
+        for number in range(3):
+            await broker.jobs.submit(job_of(f"g1-train-{number}"))
+        async with anyio.create_task_group() as tasks:
+            worker = ActorWorker(redis_url, run_name, impatient, QUICK, on_hung=hung.set)
+            tasks.start_soon(worker.run)
+
+            async def waiting() -> set[str]:
+                (actor,) = await broker.presence.actors()
+                jobs = {job.token: job.job_id for job in await broker.jobs.pending()}
+                return {jobs[token] for token in actor.waiting if token in jobs}
+
+            async def beats() -> int:
+                (actor,) = await broker.presence.actors()
+                return actor.sequence
+
+            await wait_until(broker.presence.actors, 10, "the actor")
+            both = {"g1-train-1", "g1-train-2"}
+            await wait_until(lambda: _is(waiting, both), 10, "both to wait for room")
+            await broker.jobs.cancel(["g1-train-2"])
+            later = await beats() + 20
+            await wait_until(lambda: _at_least(beats, later), 10, "time to be taken for hung")
+            assert not hung.is_set()
+            (entry,) = await broker.results.read()
+            await broker.results.ack([entry.entry_id], {}, 1)
+            (entry,) = await wait_until(broker.results.read, 10, "the result that waited")
+            assert entry.job_id == "g1-train-1"
+            await wait_until(lambda: _is(waiting, set()), 10, "word that none waits any more")
+            worker.stop()
+        assert (await broker.ledger()).stale == 1
+
+
+async def test_a_leaving_actor_gives_back_a_result_that_finds_no_room(
+    redis_url: str, run_name: str
+):
+    """It spends no attempt, and nobody has to find out that the actor is gone."""
+    spec = spec_of("asyncrl.testing.envs:Counter")
+    hurried = WorkerConfig(heartbeat_interval=0.02, drain_timeout=0.5)
+    async with connect(redis_url, run=run_name, config=QUICK) as broker:
+        await broker.create_run(spec, "test", RunLimits(max_results=1))
+        await broker.weights.publish(1, weights(spec, 1), 1)
+        for number in range(2):
+            await broker.jobs.submit(job_of(f"g1-train-{number}"))
+        async with anyio.create_task_group() as tasks:
+            worker = ActorWorker(redis_url, run_name, hurried, QUICK)
+            tasks.start_soon(worker.run)
+
+            async def waits() -> bool:
+                return any(actor.waiting for actor in await broker.presence.actors())
+
+            await wait_until(waits, 10, "a result to wait for room")
+            worker.stop()
+        assert await broker.presence.actors() == []
+        (again,) = await broker.jobs.take("other", [JobKind.TRAIN])
+        assert (again.job.job_id, again.job.attempt) == ("g1-train-1", 1)
+
+
+async def _is(asked: Callable[[], Awaitable[set[str]]], expected: set[str]) -> bool:
+    return await asked() == expected
+
+
+async def _at_least(asked: Callable[[], Awaitable[int]], least: int) -> bool:
+    return await asked() >= least
+
+
+def job_of(job_id: str, min_version: int = 1) -> RolloutJob:
+    return RolloutJob(
+        job_id=job_id,
+        kind=JobKind.TRAIN,
+        unit=JobUnit.STEPS,
+        size=4,
+        generation=1,
+        min_version=min_version,
+    )
 
 
 async def _failures(broker: Broker) -> list[Any]:

@@ -12,12 +12,26 @@ from asyncrl.data import JobKind
 
 
 async def test_a_beat_shows_the_actor_to_the_learner(learner: Broker, actor: Broker) -> None:
-    beat = Beat(actor_id="a", sequence=7, held={"1-0": 40}, info={"host": "h", "lag": 0.5})
-    await actor.presence.beat(beat)
+    held, info = {"1-0": 40, "1-1": 2}, {"host": "h", "lag": 0.5}
+    await actor.presence.beat(
+        Beat(actor_id="a", sequence=7, held=held, waiting={"1-0": 900}, info=info)
+    )
     (seen,) = await learner.presence.actors()
-    assert (seen.actor_id, seen.sequence, dict(seen.held)) == ("a", 7, {"1-0": 40})
+    assert (seen.actor_id, seen.sequence, seen.held) == ("a", 7, held)
+    assert seen.waiting == {"1-0": 900}
     assert seen.info == {"host": "h", "lag": 0.5}
     assert 0 <= seen.age_seconds < 5
+
+
+async def test_an_actor_that_does_not_say_what_waits_for_room_waits_with_nothing(
+    redis_url: str, learner: Broker
+) -> None:
+    """As those of older libraries do not."""
+    async with raw(redis_url) as client:
+        old = b'1 {"seq": 3, "held": {"1-0": 5}, "info": {}}'
+        await client.hset(learner._session.keys.actors, "old", old)
+    (seen,) = await learner.presence.actors()
+    assert (seen.sequence, seen.held, seen.waiting) == (3, {"1-0": 5}, {})
 
 
 async def test_a_beat_answers_with_all_an_actor_must_know(learner: Broker, actor: Broker) -> None:

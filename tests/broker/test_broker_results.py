@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from broker_world import BOTH, QUICK, connect, make_job, make_spec, raw, waits_for_jobs
 
-from asyncrl.broker import Broker, Completed, ResultEntry, RunLimits
+from asyncrl.broker import Backlog, Broker, Completed, ResultEntry, RunLimits
 from asyncrl.data import JobKind
 from asyncrl.errors import StateError
 from asyncrl.testing.waiting import wait_until
@@ -59,6 +59,8 @@ async def test_results_come_in_order_each_once_and_stay_until_they_are_acked(
     await learner.results.ack(ids(first), {}, 1)
     assert ids(await learner.results.read_pending()) == ids(rest)
     assert await learner.results.waiting() == 3
+    await learner.jobs.submit(make_job())
+    assert await learner.backlog() == Backlog(queued=1, results=3, nbytes=3)
 
 
 async def test_pending_results_can_be_paged_through(learner: Broker, actor: Broker) -> None:

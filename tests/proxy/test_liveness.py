@@ -8,9 +8,19 @@ from asyncrl.metrics import ActorChange
 from asyncrl.proxy.liveness import Liveness
 
 
-def actor(name: str, sequence: int, held: dict[str, int] | None = None) -> ActorPresence:
+def actor(
+    name: str,
+    sequence: int,
+    held: dict[str, int] | None = None,
+    waiting: dict[str, int] | None = None,
+) -> ActorPresence:
     return ActorPresence(
-        actor_id=name, sequence=sequence, age_seconds=0.0, held=held or {}, info={}
+        actor_id=name,
+        sequence=sequence,
+        age_seconds=0.0,
+        held=held or {},
+        info={},
+        waiting=waiting or {},
     )
 
 
@@ -87,6 +97,47 @@ def test_job_timeout_overrules_progress():
         liveness.observe(beats, now)
         reasons += [s.reason for s in liveness.stuck([pending("1-0", "a")], beats, now)]
     assert reasons == ["it runs for 50.0 s, longer than job_timeout=50 s"]
+
+
+def test_a_result_that_waits_for_room_is_neither_stalled_nor_out_of_time():
+    liveness = Liveness(10, 30, job_timeout=50)
+    for now in range(0, 300, 2):
+        beats = [actor("a", now + 1, {"1-0": 36}, {"1-0": 900})]
+        liveness.observe(beats, now)
+        assert liveness.stuck([pending("1-0", "a")], beats, now) == []
+        assert liveness.waiting([pending("1-0", "a")], beats) == {"1-0": 900}
+
+
+def test_the_clocks_of_a_result_that_waited_for_room_start_anew():
+    liveness = Liveness(10, 30)
+    for now in range(0, 100, 5):
+        beats = [actor("a", now, {"1-0": 36}, {"1-0": 900})]
+        liveness.observe(beats, now)
+        assert liveness.stuck([pending("1-0", "a")], beats, now) == []
+    reasons: list[tuple[int, str]] = []
+    for now in range(100, 140, 5):
+        beats = [actor("a", now, {"1-0": 36})]
+        liveness.observe(beats, now)
+        reasons += [(now, s.reason) for s in liveness.stuck([pending("1-0", "a")], beats, now)]
+    assert reasons[0] == (125, "stalled: no step in 30.0 s on actor a")
+
+
+def test_a_dead_actors_result_waits_for_room_no_more():
+    liveness = Liveness(10, 30)
+    beats = [actor("a", 7, {"1-0": 36}, {"1-0": 900})]
+    liveness.observe(beats, 0)
+    assert liveness.stuck([pending("1-0", "a")], beats, 0) == []
+    liveness.observe(beats, 10)
+    (stuck,) = liveness.stuck([pending("1-0", "a")], beats, 10)
+    assert "dead" in stuck.reason
+    assert liveness.waiting([pending("1-0", "a")], beats) == {}
+
+
+def test_what_an_actor_waits_with_after_it_lost_it_is_nobodys():
+    liveness = Liveness(10, 30)
+    beats = [actor("a", 1, {"1-0": 36}, {"1-0": 900}), actor("b", 1)]
+    liveness.observe(beats, 0)
+    assert liveness.waiting([pending("1-0", "b"), pending("2-0", "a")], beats) == {}
 
 
 def test_a_job_its_actor_does_not_know_of_goes_back_after_a_grace_period():

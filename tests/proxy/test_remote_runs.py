@@ -23,6 +23,7 @@ from asyncrl.learner.session import Session
 from asyncrl.metrics import (
     ActorChange,
     ActorChanged,
+    Checkpointed,
     Evaluation,
     Event,
     JobFailed,
@@ -36,6 +37,8 @@ from asyncrl.wire import decode_result, decode_weights, encode_result
 
 SMALL = PPO(rollout_steps=16, epochs=2, minibatch_size=64, hidden=(8,), value_hidden=(8,))
 QUICK = BrokerConfig(block_seconds=0.2, outage_timeout=5.0)
+RESULT_BYTES = 3_000
+"""About what a result of a job of `SMALL` takes in four environments of CartPole."""
 WORKER = WorkerConfig(heartbeat_interval=0.1, wait_for_run=10.0)
 WATCHFUL = ProxyConfig(
     dead_after=1.0, stall_timeout=1.0, monitor_interval=0.1, poll_interval=0.1, actor_timeout=20.0
@@ -453,20 +456,31 @@ async def _do_nothing(self: Session[Any], *, patience: float | None = None) -> N
     """Stand in for a checkpoint that the process died before."""
 
 
+@pytest.mark.parametrize(
+    "tight", [RunLimits(max_results=8), RunLimits(max_result_bytes=8 * RESULT_BYTES)]
+)
 async def test_more_results_than_the_server_may_hold_call_for_checkpoints(
-    redis_url: str, run_name: str, tmp_path: Path
+    redis_url: str, run_name: str, tmp_path: Path, tight: RunLimits
 ):
     """Results stay until a checkpoint covers them, so one must come before actors have to wait."""
-    tight = RunLimits(max_results=8)
+    recorder = Recorder()
     async with connect(redis_url, run=run_name, config=QUICK) as broker:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ActorWorker(redis_url, run_name, WORKER, QUICK).run)
-            run = learner(broker, 1_280, limits=tight, folder=tmp_path, checkpoint_seconds=3600.0)
+            run = learner(
+                broker,
+                1_280,
+                limits=tight,
+                folder=tmp_path,
+                checkpoint_seconds=3600.0,
+                sinks=(recorder,),
+            )
             result = await run.run()
             assert result.env_steps == 1_280
         ledger = await broker.ledger()
     assert ledger.trained == 20
     assert ledger.balanced, ledger.explain()
+    assert max(each.covered for each in recorder.of(Checkpointed)) <= 4
 
 
 async def test_rounds_that_would_fill_the_server_are_refused_by_name(redis_url: str, run_name: str):

@@ -144,20 +144,42 @@ async def test_a_result_that_came_after_its_round_goes_elsewhere():
     ]
 
 
-async def test_a_lost_job_counts_as_finished_so_that_the_round_goes_on():
-    jobs = [make_job(f"j-{n}", 1) for n in range(2)]
-    collection = ScriptedCollection([lost(jobs[0]), delivery(jobs[1])])
-    rounds = Rounds(collection, UpdateTrigger(), elsewhere_forbidden)
+@pytest.mark.parametrize(
+    ("share", "script", "delivered", "cancelled"),
+    [
+        (2, "x0 x1 d2 d3", ["j-2", "j-3"], []),  # two are lost, two are still to come
+        (2, "x0 d1 x2 d3", ["j-1", "j-3"], []),
+        (2, "d1 x0 d3", ["j-1", "j-3"], ["j-2"]),  # the wait ends with the second that came
+        (3, "x0 x1 d2 d3", ["j-2", "j-3"], []),  # no third can come any more
+        (1, "x0 x1 x2 d3", ["j-3"], []),
+        (1, "x0 d1", ["j-1"], ["j-2", "j-3"]),
+        (1.0, "d0 x1 d2 d3", ["j-0", "j-2", "j-3"], []),
+        (1.0, "d0 x1 x2 x3", ["j-0"], []),
+    ],
+)
+async def test_only_deliveries_count_and_a_lost_job_lowers_what_can_come(
+    share: float, script: str, delivered: list[str], cancelled: list[str]
+):
+    """`script` is what comes of four jobs, in order: d1 is the delivery of j-1, x1 its loss."""
+    jobs = [make_job(f"j-{n}", 1) for n in range(4)]
+    outcomes = [
+        (lost if what == "x" else delivery)(jobs[int(number)]) for what, number in script.split()
+    ]
+    collection = ScriptedCollection(outcomes)
+    rounds = Rounds(collection, UpdateTrigger(share), elsewhere_forbidden)
     await rounds.issue(1, jobs)
     gathered = await rounds.gather()
-    assert len(gathered.deliveries) == 1
-    assert len(gathered.lost) == 1
+    assert [each.result.job.job_id for each in gathered.deliveries] == delivered
+    assert len(gathered.lost) == script.count("x")
+    assert collection.cancelled == cancelled
+    assert not collection.outcomes
 
 
-async def test_a_round_of_lost_jobs_fails_with_the_environments_traceback():
+@pytest.mark.parametrize("share", [1, 1.0])
+async def test_a_round_of_lost_jobs_fails_with_the_environments_traceback(share: float):
     jobs = [make_job(f"j-{n}", 1) for n in range(2)]
     rounds = Rounds(
-        ScriptedCollection([lost(each) for each in jobs]), UpdateTrigger(), elsewhere_forbidden
+        ScriptedCollection([lost(each) for each in jobs]), UpdateTrigger(share), elsewhere_forbidden
     )
     await rounds.issue(1, jobs)
     with pytest.raises(
