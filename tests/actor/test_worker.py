@@ -273,7 +273,9 @@ async def test_an_actor_says_which_results_wait_for_room_and_is_not_taken_for_hu
         for number in range(3):
             await broker.jobs.submit(job_of(f"g1-train-{number}"))
         async with anyio.create_task_group() as tasks:
-            worker = ActorWorker(redis_url, run_name, impatient, QUICK, on_hung=hung.set)
+            worker = ActorWorker(
+                redis_url, run_name, impatient, QUICK, allow=TESTING, on_hung=hung.set
+            )
             tasks.start_soon(worker.run)
 
             async def waiting() -> set[str]:
@@ -313,7 +315,7 @@ async def test_a_leaving_actor_gives_back_a_result_that_finds_no_room(
         for number in range(2):
             await broker.jobs.submit(job_of(f"g1-train-{number}"))
         async with anyio.create_task_group() as tasks:
-            worker = ActorWorker(redis_url, run_name, hurried, QUICK)
+            worker = ActorWorker(redis_url, run_name, hurried, QUICK, allow=TESTING)
             tasks.start_soon(worker.run)
 
             async def waits() -> bool:

@@ -50,7 +50,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @asynccontextmanager
 async def worker(url: str, run: str, name: str = "w0") -> AsyncGenerator[None]:
     """Run a worker in this loop."""
-    started = ActorWorker(url, run, WORKER, QUICK, actor_id=name)
+    started = ActorWorker(url, run, WORKER, QUICK, allow=("asyncrl.testing",), actor_id=name)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(started.run)
         yield
@@ -223,7 +223,9 @@ async def test_a_round_that_never_fits_is_an_error_that_names_the_limit(
         )
         async with anyio.create_task_group() as tasks:
             workers = [
-                ActorWorker(redis_url, run_name, WORKER, QUICK, actor_id=f"w{n}")
+                ActorWorker(
+                    redis_url, run_name, WORKER, QUICK, allow=("asyncrl.testing",), actor_id=f"w{n}"
+                )
                 for n in range(actors)
             ]
             for each in workers:
@@ -296,4 +298,4 @@ async def test_a_checkpoint_that_is_not_due_yet_makes_room_off_policy(
 
 def _actor(url: str, run: str, name: str) -> list[str]:
     command = [sys.executable, "-m", "asyncrl.actor", "--redis", url, "--run", run, "--name", name]
-    return [*command, "--heartbeat-interval", "0.05", "--log-level", "error"]
+    return [*command, "--allow", "asyncrl.testing", "--heartbeat-interval", "0.05"]
