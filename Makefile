@@ -26,8 +26,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 train: $(INSTALLED) ## Train CartPole-v1 with PPO and 2 actors until solved (ARGS="--seed 7" adds options)
 	$(BIN)/python -m asyncrl.learner --algo ppo --env CartPole-v1 --actors 2 --stop-return 475 $(ARGS)
 
-test: $(INSTALLED) ## Run all tests (ARGS="tests/wire -x" narrows them)
-	$(BIN)/python -m pytest $(ARGS)
+test: $(INSTALLED) ## Run all tests, one process a core (ARGS="tests/wire -x" narrows them)
+	$(BIN)/python -m pytest -n logical --dist worksteal $(ARGS)
 
 lint: $(INSTALLED) ## Check style, formatting and the arrows between packages
 	$(BIN)/ruff check .

@@ -286,6 +286,11 @@ BAD_INPUT = {
     "not a number": (["--total-steps", "many"], 2, r"total-steps.*many.*whole number"),
     "unknown option": (["--total-step", "5"], 2, r"did you mean --total-steps"),
     "a module that is not there": (["--env", "nowhere:Env"], 2, r"no module 'nowhere'"),
+    "rounds that would fill the server": (  # found once the run is open, before an actor starts
+        ["--jobs-per-round", "4", "--max-results", "7"],
+        2,
+        r"half of max_results=7",
+    ),
     "a constructor that raises": (
         ["--env", "asyncrl.testing.envs:RaisesWhenMade"],
         1,
